@@ -24,8 +24,8 @@ import tessera
 from gpu_measure import Case, Goal, Ready
 from kernels import saxpy
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
+from tessera.ops.recipes.launch_recipe import LaunchRecipe
 from tessera.ops.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
 
 Makers = dict[str, Callable[[], Ready]]

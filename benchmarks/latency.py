@@ -28,8 +28,8 @@ from tessera.core.settings import overridden
 from tessera.core.targets import Target
 from tessera.lowering.service.server import CompileService
 from tessera.ops.attention import prepare_flash_attention
-from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
+from tessera.ops.recipes.launch_recipe import LaunchRecipe
 from tessera.session.session import session
 
 CHIP = Target("cuda", "sm_90a")

@@ -13,7 +13,7 @@ import numpy as np
 
 import tessera
 from support.profiles import MACHINE, profile_of, work
-from tessera import autotune, op, viz
+from tessera import autotune, dist, op, viz
 from tessera.core.artifact import Artifact
 from tessera.core.base.dtypes import bf16
 from tessera.core.base.source import Span
@@ -21,6 +21,8 @@ from tessera.core.listing import Line, Listing
 from tessera.core.record import OpRecord, ValueRecord
 from tessera.core.stage import Stage
 from tessera.core.targets import every_level
+from tessera.graphs.function import GraphFunction
+from tessera.graphs.tracer import Tracer
 from tessera.performance.tile_timeline import predict_tiles
 from tessera.profiling.results import Profile
 from tessera.tuning.results import ILLEGAL, MEASURED, Trial, Tuning
@@ -207,6 +209,16 @@ def small_views() -> dict[str, View[Any]]:
     def attend(x: Any, y: Any) -> Any:  # noqa: ANN401 - arrays of any library
         return op.softmax(op.matmul(x, y))
 
+    def product_pair(x: Tracer, w: Tracer, v: Tracer) -> object:
+        return op.matmul(op.gelu(op.matmul(x, w)), v)
+
+    layer: GraphFunction[..., object] = GraphFunction(product_pair, "layer")
+    place = dist.Mesh(axes=["dp", "tp"], devices=range(8), shape=(2, 4))
+    placed = (
+        dist.tensor((64, 32), dist.Block("dp"), place), dist.tensor((32, 64), dist.Block((None, "tp")), place),
+        dist.tensor((64, 32), dist.Block("tp"), place),
+    )  # fmt: skip
+    plans = dist.plan.search(dist.Transformer(layers=8, width=1024, heads=16, sequence=512, batch=64), 8)
     return {
         "explore": viz.explore(compiled), "diff": viz.diff(compiled, other), "film": viz.film(compiled),
         "dataflow": viz.dataflow(compiled), "graph_view": large_graph(30), "tiles": viz.tiles(kernel, a, b, c),
@@ -216,4 +228,6 @@ def small_views() -> dict[str, View[Any]]:
         "dashboard": viz.dashboard(search), "edit": viz.edit(kernel, a, b, c),
         "mesh_view": viz.mesh_view(arrays[0], to=arrays[1]), "workbench": viz.workbench(kernel, a, b, c),
         "fusion": viz.fusion(attend, a, b), "memory": viz.memory(attend, a, b),
+        "devices": viz.devices(layer, *placed), "collectives": viz.collectives(layer, *placed),
+        "parallel": viz.parallel(plans),
     }  # fmt: skip

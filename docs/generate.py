@@ -19,8 +19,8 @@ ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 PACKAGES: Final = ("tessera", "tessera_magics")
 ROOMS: Final = (
-    "core", "frontend", "lowering", "runtime", "performance", "session", "kernels", "profiling", "tuning", "api", "ops",
-    "viz",
+    "core", "frontend", "lowering", "runtime", "performance", "dist", "session", "kernels", "profiling", "tuning",
+    "api", "ops", "viz",
 )  # fmt: skip
 MAP_LINK: Final = "[architecture.md](architecture.md) is the map."
 OTHER_FILES: Final = {
@@ -42,13 +42,15 @@ OTHER_FILES: Final = {
     "docs/modules.md": "This page (generated).",
     "docs/language.md": "The reference of the language; its examples run in the tests.",
     "docs/testing.md": "The tiers of the tests, and where a new one goes.",
+    "docs/collectives.md": "Reductions and exchanges over the devices of a mesh: promises, trees, engines.",
     "docs/graphs.md": "Operators on whole arrays, graphs of them, and derivatives; its examples run in the tests.",
+    "docs/meshes.md": "Meshes, tensors in shards, layouts and index launches; its examples run in the tests.",
     "docs/errors.md": "Every mistake Tessera reports, with an example (generated).",
     "notebooks/template/offline": "The look of the exported tour, without scripts from the network.",
 }
 GROUPS: Final = {
     "E0": "The text", "E1": "Names and types", "E2": "Shapes and memory", "E3": "Control flow", "E4": "Launches",
-    "E5": "Found by the sanitizer", "E7": "GPUs", "E8": "Graphs of operators",
+    "E5": "Found by the sanitizer", "E6": "Meshes", "E7": "GPUs", "E8": "Graphs of operators",
     "E9": "The compiler and its settings",
 }  # fmt: skip
 

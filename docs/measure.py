@@ -54,7 +54,7 @@ PRIVATE_OPTIONS: Final = frozenset(
      "warps", "vector", "rows")
 )  # fmt: skip
 PRIVATE_WORDS: Final[Mapping[str, str]] = {
-    "tessera": "team room parking park parked homes stretch stretches dealing dealt later ahead band apart uneven "
+    "tessera": "team room parking park parked homes stretch stretches dealing dealt later ahead band apart "
     "realign realigned",
     # An operand of an MMA, its accumulators, and the turns of warp groups; a scale is a factor elsewhere.
     "cuda": "factor factors sums turns",

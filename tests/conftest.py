@@ -1,5 +1,6 @@
 """What every test shares: a cache of its own, and skips that say what is missing."""
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.targets import missing_gpu
+from support.targets import missing_gpu, missing_gpus
 
 pytest_plugins = ["support.tiers"]
 
@@ -42,7 +43,12 @@ def _missing_browser() -> str:
     return "" if any(map(shutil.which, CHROMIUM)) else "no Chromium: apt-get install chromium"
 
 
-MISSING = {"gpu": missing_gpu, "browser": _missing_browser}
+def _missing_jax() -> str:
+    """Why tests beside JAX cannot run, or an empty string."""
+    return "" if importlib.util.find_spec("jax") else "no JAX: pip install tessera[jax]"
+
+
+MISSING = {"gpu": missing_gpu, "gpus": missing_gpus, "browser": _missing_browser, "jax": _missing_jax}
 
 
 def _left_behind() -> list[str]:

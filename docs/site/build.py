@@ -25,7 +25,14 @@ DOCUMENTS: Final = (
 )  # fmt: skip
 SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Notebooks": ("notebooks/*",),
-    "Language": ("docs/language", "docs/graphs", "docs/glossary", "docs/errors"),
+    "Language": (
+        "docs/language",
+        "docs/graphs",
+        "docs/meshes",
+        "docs/collectives",
+        "docs/glossary",
+        "docs/errors",
+    ),
     "Reference": ("reference/language", "reference/python", "reference/*"),
     "Compiler": ("docs/architecture", "docs/compiler", "docs/*", "CONTRIBUTING", "CHANGELOG"),
 }

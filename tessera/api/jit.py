@@ -25,6 +25,7 @@ from tessera.api.graph import Graph, capture
 from tessera.api.jitted import Jitted
 from tessera.core.errors.catalog import BadCapture
 from tessera.core.graph.permissions import BITS, read_permissions
+from tessera.core.placement.mesh_array import MeshArray
 from tessera.graphs.function import GraphFunction
 from tessera.graphs.trace import current_trace
 from tessera.runtime.arrays.host import as_array, is_array
@@ -97,7 +98,7 @@ def _identity(value: object) -> tuple[object, ...]:
     quick = identity(value)
     if quick is not None:
         return ("array", *quick)
-    if is_array(value):
+    if is_array(value) and not isinstance(value, MeshArray):  # which is read anew each time, wherever its shards are
         view = device_view(value, "argument") if is_on_device(value) else as_array(value, "argument")
         return ("array", address(view), view.shape, view.strides, view.dtype)
     if isinstance(value, float):

@@ -4,19 +4,23 @@ Which of the two a function is shows at its first call with arrays.  It runs onc
 recorded instead of done: launches, or a kernel that is given a tracer, make it a host function.
 """
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import CodeType, FunctionType, TracebackType
 from typing import ParamSpec, TypeVar, cast
 
-from tessera.api.region import RegionTracer, regions_of, store
+from tessera.api.index_launches.region import RegionTracer, regions_of, store
+from tessera.api.index_launches.shard_local import launch_on_shards, on_mesh
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace
 from tessera.core.graph.graph import Tensor
+from tessera.core.placement.mesh_array import MeshArray
 from tessera.graphs.executable import Executable
 from tessera.graphs.function import Captured, GraphFunction, capture
+from tessera.graphs.mesh_executable import in_blocks
 from tessera.graphs.structure import Branch, Structure, flatten
 from tessera.graphs.trace import current_trace
 from tessera.graphs.tracer import Tracer
@@ -50,12 +54,32 @@ class Jitted(GraphFunction[P, R]):
         if current_trace() is not None:
             return self._inline((), *arguments, **keywords)
         try:
+            if self._runs_on_shards((*arguments, *keywords.values())):
+                return cast("R", launch_on_shards(cast("GraphFunction[..., object]", self), arguments, keywords))
             if not self.regions:
                 return super().__call__(*arguments, **keywords)
             return self._with_regions(*arguments, **keywords)
-        except _RunsKernels:
+        except (_RunsKernels, CannotTrace) as refused:
+            if not (isinstance(refused, _RunsKernels) or self.on_host):
+                raise
             self.on_host = True
             return self.function(*arguments, **keywords)
+
+    def _runs_on_shards(self, values: Sequence[object]) -> bool:
+        """Return whether each point works on its own shards: to write them, or where a graph takes no such shards."""
+        blocks = all(in_blocks(each.type) for each in values if isinstance(each, MeshArray))
+        return on_mesh(values) and (bool(self.regions) or not blocks)
+
+    def graph_for(self, *arguments: P.args, **keywords: P.kwargs) -> Captured:
+        """Return the graph for arguments like these.  Raises CannotTrace for a function that launches kernels."""
+        try:
+            return super().graph_for(*arguments, **keywords)
+        except _RunsKernels:
+            self.on_host = True
+            raise self._no_graph() from None
+
+    def _no_graph(self) -> CannotTrace:
+        return CannotTrace(f"{self.name} launches kernels, and is no graph", hint="look at its kernels")
 
     def executable_for(self, *arguments: P.args, **keywords: P.kwargs) -> Executable:
         """Return the executable for arguments like these.  Raises CannotTrace for a function that launches kernels."""
@@ -63,7 +87,7 @@ class Jitted(GraphFunction[P, R]):
             return super().executable_for(*arguments, **keywords)
         except _RunsKernels:
             self.on_host = True
-            raise CannotTrace(f"{self.name} launches kernels, and is no graph", hint="look at its kernels") from None
+            raise self._no_graph() from None
 
     def _without_arrays(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> bool:
         """Return whether this call says nothing about the function, or that it is the host's."""
@@ -121,9 +145,11 @@ class Jitted(GraphFunction[P, R]):
     def _probe(self, operators: list[int]) -> Callable[..., object]:
         """Return the function with its regions as results; `operators` gets a number where it used operators."""
 
+        @functools.wraps(self.function)  # its parameters may be declared with numerics
         def run(*arguments: P.args, **keywords: P.kwargs) -> object:
             trace = current_trace()
             assert trace is not None
+            trace.takes_launches = False  # what a kernel writes is seen in the caller's arrays
             try:
                 if not self.regions:
                     return self.function(*arguments, **keywords)

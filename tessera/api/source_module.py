@@ -10,12 +10,15 @@ from types import ModuleType
 from typing import cast
 
 from tessera.api.autodiff import autodiff
+from tessera.api.declarations import store_declared
 from tessera.api.decorator import kernel
+from tessera.api.index_launches.region import Region, read, write
 from tessera.api.jit import jit
-from tessera.api.region import Region, read, write
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import NoSource
+from tessera.core.graph.numerics import ALIASES, FORMATS, accum, round_, rounding, scale
 from tessera.frontend.language.namespace import LANGUAGE
+from tessera.frontend.syntax.declarations import STORE
 from tessera.frontend.syntax.source_file import read_cell
 from tessera.kernels.kernel import Kernel
 from tessera.ops import op
@@ -35,7 +38,9 @@ def language_names() -> dict[str, object]:
     """
     autotune = importlib.import_module("tessera.tuning.autotune")  # as late as the package itself loads it
     operators = {name: getattr(op, name) for name in op.__all__ if not hasattr(builtins, name)}
+    formats = {name: each for name, each in FORMATS.items() if name not in LANGUAGE} | ALIASES
     own: dict[str, object] = {
+        **formats, "accum": accum, "round": round_, "rounding": rounding, "scale": scale,
         "kernel": kernel, "autotune": autotune, "TesseraError": TesseraError, "jit": jit, "autodiff": autodiff,
         "Region": Region, "read": read, "write": write,
     }  # fmt: skip
@@ -59,7 +64,7 @@ def run_cell(
     before = namespace.get("__builtins__")
     # Functions keep the builtins of the moment they are defined in: this reaches all code of the cell, also when it
     # is called later, and leaves the namespace clean.
-    namespace["__builtins__"] = {**vars(builtins), **language_names()}
+    namespace["__builtins__"] = {**vars(builtins), **language_names(), STORE: store_declared}
     try:
         exec(code, namespace)  # noqa: S102 - running the user's cell is the purpose  # pyright: ignore[reportArgumentType]
     except TesseraError as error:

@@ -32,8 +32,8 @@ def _cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("tessera", appauthor=False))
 
 
-def _cores() -> int:
-    """Cores this process may use: fewer than the machine has inside a container or under taskset."""
+def cores() -> int:
+    """Return how many cores this process may use: fewer than the machine has inside a container or under taskset."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -57,10 +57,10 @@ class Settings:
     cache_dir: Path = field(default_factory=_cache_dir)
     cache_bytes: int = 1 << 30
     cache: bool = True
-    threads: int = field(default_factory=_cores)
+    threads: int = field(default_factory=cores)
     target: str = DEFAULT
     compile_timeout: float = 120.0
-    workers: int = field(default_factory=lambda: min(_MOST_WORKERS, _cores()))
+    workers: int = field(default_factory=lambda: min(_MOST_WORKERS, cores()))
     worker_bytes: int = 1 << 30
     progress: bool = True
 

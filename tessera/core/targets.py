@@ -131,6 +131,7 @@ class TargetKind:
     register_limits: whether users decide how registers are shared out, so that spills can be remedied
     schedule: the schedule options that its lowering reads (`core/schedule/options.py`)
     tile_elements: the most elements of 32 bits of a tile that its compiler is quick with; 0: any number
+    lanes: whether a kernel can say what each lane does; without, it says what happens to tiles
     """
 
     name: str
@@ -150,6 +151,7 @@ class TargetKind:
     register_limits: bool = False
     schedule: tuple[str, ...] = ()
     tile_elements: int = 0
+    lanes: bool = True
 
     def architecture(self, name: str) -> Architecture:
         """The architecture called `name`; the default one for an empty name.  Raises UnknownArchitecture."""
@@ -205,7 +207,7 @@ TARGETS: Final[dict[str, TargetKind]] = {
             on_gpu=True, default="sm_90", tools=("tileiras", "nvdisasm"), packages=("cuda-tile",), cubin_lines="source",
             schedule=("num_warps", "cluster", "min_blocks_per_sm", "rows_per_group"),
             # tileiras 13.5 on sums of columns: 2.5 s for 65,536 elements, 8 s for 131,072, 75 s for 524,288.
-            tile_elements=1 << 16,
+            tile_elements=1 << 16, lanes=False,
             architectures=_named(_SM_80, _SM_90, _SM_100, _SM_120),
         ),
     )

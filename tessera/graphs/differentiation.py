@@ -6,8 +6,9 @@ from typing import Generic, ParamSpec, TypeVar, cast
 
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Graph, Tensor
+from tessera.core.placement.placement import Placement
 from tessera.graphs.function import Captured, GraphFunction, capture
-from tessera.graphs.structure import Branch, Structure, flatten, leaves_in, names_of, unflatten
+from tessera.graphs.structure import Branch, Structure, flatten, leaves_in, names_of, placed_leaves, unflatten
 from tessera.graphs.trace import Trace
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.lowering.autodiff import forward as forward_mode
@@ -65,6 +66,19 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         chosen = tuple(positional.children[number] for number in wanted)
         return numbers, chosen[0] if isinstance(self._argnums, int) else Branch(tuple, (), chosen)
 
+    def _wanted(self, captured: Captured, structure: Structure) -> tuple[Placement | None, ...]:
+        """Return how outputs are to lie on a mesh: gradients, which are the last, as what they are the gradients of."""
+        if self._transform is forward_mode.jvp:
+            return ()
+        places = placed_leaves(structure)
+        by = [places[number] for number in self._numbers(structure)]
+        others = len(captured.graph.outputs) - len(by)
+        return (None,) * others + tuple(each and each.placement for each in by)
+
+    def _numbers(self, structure: Structure) -> Sequence[int]:
+        """Return the numbers of the arrays to differentiate by."""
+        return self._by(structure)[0]
+
     def _inline(self, leaves: Sequence[object], /, *arguments: P.args, **keywords: P.kwargs) -> R:
         """Put the derivative into the graph that is being captured."""
         del leaves
@@ -102,6 +116,10 @@ class Paired(Derivative[..., object]):
         assert isinstance(structure, Branch)
         primals, others = cast("Branch", structure.children[0]).children
         return [*names_of(primals, "x"), *names_of(others, "t")]
+
+    def _numbers(self, structure: Structure) -> Sequence[int]:
+        assert isinstance(structure, Branch)
+        return range(leaves_in(cast("Branch", structure.children[0]).children[0]))
 
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
         assert isinstance(structure, Branch)

@@ -1,60 +1,66 @@
 """A planned graph made ready for a target: compiled kernels, and how their arrays are passed on."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TypeAlias
+from textwrap import indent
+from types import MappingProxyType
+from typing import Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tessera.core.graph.graph import Graph, Value
+from tessera.core.graph.bodies import LOOP, parts
+from tessera.core.graph.graph import Graph, Node, Routine, Tensor, Value
+from tessera.core.graph.graph_key import graph_key
 from tessera.core.schedule.plan import CALL, Group, Plan
+from tessera.core.schedule.text import plan_text
 from tessera.core.settings import Settings, current
 from tessera.core.targets import Target, generation
-from tessera.graphs.host_steps import RoutineStep
-from tessera.graphs.plan_choice import PlannedGraph, cheapest_plan
+from tessera.graphs.body_steps import Body, arrays_of_body, body_step, copy_of
+from tessera.graphs.execution.collective_step import CollectiveStep
+from tessera.graphs.execution.device_calls import DeviceCalls
+from tessera.graphs.execution.frames import Workspace
+from tessera.graphs.execution.host_steps import RoutineStep
+from tessera.graphs.execution.prepared import GroupKernel, KernelStep, PreparedGraph, Step
+from tessera.graphs.execution.supply import DeviceSupply, supply_of
+from tessera.graphs.plan_choice import PlannedGraph, cheapest_plan, chunked_plan
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
+from tessera.lowering.graph.chunk import RULE as CHUNK_RULE
 from tessera.lowering.graph.expand_calls import expand_calls
 from tessera.lowering.graph.expand_random import expand_random
 from tessera.lowering.graph.explain import Alternatives, explain
+from tessera.lowering.graph.prune_bodies import prune_bodies
 from tessera.lowering.graph.rewrite import Rewritten, rewrite
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import RULE as SPLIT_RULE
+from tessera.lowering.schedule.allocate import allocate
+from tessera.lowering.schedule.emit.group_key import group_key
 from tessera.lowering.schedule.emit.to_program import Lowered, arguments_of, to_program
+from tessera.lowering.schedule.in_place import donated_carries, in_place
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
 from tessera.runtime.arrays.interop import is_jax
 from tessera.runtime.arrays.pointers import address
-from tessera.runtime.driver.driver import driver
+from tessera.runtime.binding.current_stream import ArgumentStreams
+from tessera.runtime.driver import driver as door
 from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
-from tessera.runtime.launch.on_stream import record_launch
+from tessera.runtime.memory.device_arrays import device_of
 from tessera.runtime.memory.operands import Operand, as_result, empty, operand, packed
 from tessera.runtime.memory.owned import DeviceArray, to_device
 from tessera.runtime.streams.graph_capture import recording
+from tessera.session.compile_together import compile_together
 from tessera.session.compiled import Compiled
 from tessera.session.session import Session, session
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupKernel:
-    """One group's kernel for a target.  compiled: None for the target `interpret`."""
-
-    group: Group
-    lowered: Lowered
-    compiled: Compiled | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ready:
-    """A kernel that can be launched."""
-
-    kernel: GroupKernel
-    launcher: Launcher
-
-
-Step: TypeAlias = Ready | RoutineStep
+_KINDS: Final = 4
+"""Kinds of arrays on GPUs that a graph keeps calls ready for: devices, libraries."""
+_MOST_KEPT: Final = 128
+"""Executables that are kept though no function has them."""
 
 
 class Executable:
@@ -62,21 +68,32 @@ class Executable:
 
     traced: as it was captured; graph: after the passes on graphs
     algebra: the classes of rewrites that are permitted, beyond those that keep every bit
+    donated: inputs whose memory is given away, each with the output that it is for; sliced: it is a slice already
     """
 
     def __init__(
         self, traced: Graph, options: Options | None = None, home: Session | None = None,
-        algebra: frozenset[str] = frozenset(),
+        algebra: frozenset[str] = frozenset(), donated: Mapping[int, int] = MappingProxyType({}), *,
+        sliced: bool = False,
     ) -> None:  # fmt: skip
         self.traced, self.algebra = traced, algebra
+        self._donated, self._sliced = donated, sliced
         self.options = options or Options()
         self._session = home or session()
-        self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Step, ...]] = {}
+        self._prepared: dict[tuple[Target, tuple[bool, ...], tuple[bool, ...], Settings], PreparedGraph] = {}
+        self._compiled: dict[tuple[Target, frozenset[Value], Settings], tuple[GroupKernel, ...]] = {}
+        self._copiers: dict[Tensor, Executable] = {}
+        self._calls: tuple[tuple[Settings, DeviceCalls], ...] = ()
+        self._lock = threading.RLock()
 
     @cached_property
     def simplified(self) -> Graph:
         """The graph without what changes no bit and costs nothing to leave out."""
-        return simplify(expand_random(expand_calls(self.traced)))
+        return simplify(self._expanded())
+
+    def _expanded(self) -> Graph:
+        """Return the graph with primitives in place of calls that are defined by graphs, and of random numbers."""
+        return prune_bodies(expand_random(expand_calls(self.traced)))
 
     @cached_property
     def rewritten(self) -> Rewritten:
@@ -85,8 +102,12 @@ class Executable:
 
     @cached_property
     def chosen(self) -> PlannedGraph:
-        """The rewritten graph whose kernels cost least, and these."""
-        return cheapest_plan(self.rewritten.candidates)
+        """The rewritten graph whose kernels cost least, and these; loops over slices where it would be too large."""
+        candidates = self.rewritten.candidates
+        found = cheapest_plan(candidates)
+        if self._sliced:
+            return found
+        return chunked_plan(found, candidates[found.place], shorter="fold" in self.algebra)
 
     @cached_property
     def alternatives(self) -> Alternatives:
@@ -100,8 +121,12 @@ class Executable:
         found = [("graph-simplify", self.simplified)]
         if self.chosen.place < len(candidates) - 1:
             found.append(("graph-rewrite", candidates[self.chosen.place]))
+        if any(node.origin.rule == CHUNK_RULE for node in last.nodes):
+            found.append(("graph-chunk", last))
         if any(node.origin.rule == SPLIT_RULE for node in last.nodes):
             found.append(("graph-split-reductions", last))
+        if self.plan.again:
+            found.append(("graph-recompute", last))
         return (("capture", self.traced), *found[:-1], (found[-1][0], last))
 
     @property
@@ -109,168 +134,296 @@ class Executable:
         """The graph after all passes."""
         return self.chosen.graph
 
-    @property
+    @cached_property
     def plan(self) -> Plan:
         """The kernels that compute it; the same for every target."""
-        return self.chosen.plan
+        same = {made: begin for node, (body, *_) in self.bodies.items() for made, begin in body.changed(node).items()}
+        made = replace(self._placed, aliases={**self._placed.aliases, **same})
+        return replace(made, buffers=allocate(made))
+
+    @cached_property
+    def _placed(self) -> Plan:
+        graph = self.graph
+        return in_place(self.chosen.plan, {graph.inputs[a]: graph.outputs[b] for a, b in self._donated.items()})
+
+    def changed(self, node: Node) -> Mapping[Value, Value]:
+        """Return the results of a loop with this body that are carries, changed where they begin, and these."""
+        places = {value: operand for group in self.plan.groups for value, operand in group.in_place.items()}
+        pairs = [(self.graph.outputs[b], self.graph.inputs[a], a, b) for a, b in self._donated.items()]
+        return {node.results[b]: node.operands[a] for made, given, a, b in pairs if places.get(made) is given}
+
+    def schedule(self) -> str:
+        """Return the plan as text, with the plans of bodies below the loops and branches that hold them."""
+        inner = [
+            indent(f"{node.op} g{node.ident}: {body.schedule()}", "  ")
+            for node, bodies in self.bodies.items() for body in bodies
+        ]  # fmt: skip
+        return "".join((plan_text(self.plan), *inner))
+
+    def again(self, arrays: Sequence[object]) -> tuple[object, ...] | None:
+        """Return the outputs for arrays like those of an earlier call on a GPU; None, having done nothing, for others.
+
+        The arrays may be anything: they are looked at.
+        """
+        for settings, calls in self._calls:
+            if settings is current() and (found := calls(arrays)) is not None:
+                return found
+        return None
 
     def __call__(self, *arrays: object) -> tuple[object, ...]:
         """Return the outputs for arrays of the inputs' types, in the library of the first one (without any: NumPy)."""
-        named = zip(arrays, self.graph.inputs, strict=True)
-        inputs = [packed(operand(array, value.name or "an input")) for array, value in named]
+        if (found := self.again(arrays)) is not None:
+            return found
         target = chosen_target(self.options, arrays)
-        aligned = tuple(self._aligned(each) for each in inputs) if target.kind.on_gpu else (False,) * len(inputs)
-        kernels = self._ready(target, aligned, arrays)
+        with self._lock:  # planned and compiled once, by the thread that comes first
+            named = zip(arrays, self.graph.inputs, strict=True)
+            inputs = [packed(operand(array, value.name or "an input")) for array, value in named]
+            aligned = tuple(self._aligned(each) for each in inputs) if target.kind.on_gpu else (False,) * len(inputs)
+            prepared = self.prepared(target, aligned, arrays)
         if target.kind.on_gpu and recording() is None and all(isinstance(each.value, np.ndarray) for each in inputs):
-            return self._run_from_host(kernels, inputs)
+            return self._run_from_host(prepared, inputs)
         if any(each.on_device and is_jax(each.value) for each in inputs):
-            return self._run_for_jax(kernels, inputs)
-        return self._run(kernels, inputs)
+            return self._run_for_jax(prepared, inputs)
+        if target.kind.on_gpu and recording() is None:
+            values = [each.value for each in inputs]
+            calls = DeviceCalls.of(prepared, door.driver(), device_of(values) or 0, values)
+            if calls is not None and (found := calls(values)) is not None:
+                self._calls = ((current(), calls), *self._calls[: _KINDS - 1])
+                return found
+        return self._run(prepared, inputs)
 
     @staticmethod
     def _aligned(array: Operand[object]) -> bool:
         return array.contiguous and rows_aligned(array.view)
 
-    def kernels(self, target: Target, aligned: Sequence[bool] | None = None) -> tuple[GroupKernel, ...]:
-        """Return the kernels compiled for a target with an architecture, without loading them.
+    def kernels(
+        self, target: Target, aligned: Sequence[bool] | None = None, stored: Sequence[bool] = ()
+    ) -> tuple[GroupKernel, ...]:
+        """Return the kernels compiled for a target with an architecture, without loading them; bodies' kernels last.
 
         aligned: whether each input begins and ends its rows at multiples of 16 bytes; None: all do
+        stored: the same of the outputs' places, where these are not arrays of their own
         """
-        known = dict(zip(self.graph.inputs, aligned or [True] * len(self.graph.inputs), strict=False))
-        inside = {value: True for group in self.plan.groups for value in group.outputs}
-        lies = {**known, **inside} if target.kind.on_gpu else {}
-        return tuple(self._compile(group, target, lies) for group in self.plan.groups if group.kind != CALL)
-
-    def _ready(self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object]) -> tuple[Step, ...]:
-        key = (target, aligned, current())
-        found = self._kernels.get(key)
-        if found is None:
-            at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
-            compiled = self.kernels(at_hand, aligned)
-            launched = map(Ready, compiled, self._loaded(compiled, at_hand))
-            found = tuple(
-                RoutineStep(group, self.graph.source) if group.kind == CALL else next(launched)
-                for group in self.plan.groups
-            )
-            self._kernels[key] = found
-        return found
+        lies = self._lies(target, aligned or [True] * len(self.graph.inputs), stored)
+        mine = self._compile(target, lies)
+        inner = [
+            kernel for group in self.plan.groups for body, inputs, outputs in self._bodies_of(group, lies)
+            for kernel in body.kernels(target, inputs, outputs)
+        ]  # fmt: skip
+        return (*mine, *inner)
 
     @cached_property
-    def _last_used(self) -> list[tuple[Value, ...]]:
-        return _last_uses(self.plan.groups, self.graph.outputs)
+    def bodies(self) -> Mapping[Node, tuple["Executable", ...]]:
+        """The bodies of the loops and branches of the graph, planned once each."""
+        nodes = [node for group in self._placed.groups for node in group.members if isinstance(node.body, tuple)]
+        return {node: tuple(self._body(node, body) for body in node.graphs) for node in nodes}
 
-    def _compile(self, group: Group, target: Target, aligned: Mapping[Value, bool]) -> GroupKernel:
+    def _body(self, node: Node, body: Graph) -> "Executable":
+        donated: dict[int, int] = {}
+        if node.op == LOOP:
+            given = parts(node, node.operands)
+            first, free = len(given.constants), donated_carries(self._placed, node.operands, given.carries)
+            donated = {first + place: place for place, value in enumerate(given.carries) if value in free}
+        sliced = node.origin.rule == CHUNK_RULE
+        return Executable(body, self.options, self._session, self.algebra, donated, sliced=sliced)
+
+    def _lies(self, target: Target, aligned: Sequence[bool], stored: Sequence[bool]) -> Mapping[Value, bool]:
+        """Return whether each array in memory begins and ends its rows at multiples of 16 bytes.
+
+        stored: the same of the outputs' places, where these are not arrays of their own
+        """
+        if not target.kind.on_gpu:
+            return {}
+        inside = {value: True for group in self.plan.groups for value in group.outputs}
+        given = dict(zip(self.graph.outputs, stored, strict=False))
+        places = {self.plan.root(value): lies for value, lies in given.items()}
+        return {**dict(zip(self.graph.inputs, aligned, strict=False)), **inside, **places}
+
+    def _bodies_of(
+        self, group: Group, lies: Mapping[Value, bool]
+    ) -> Iterator[tuple["Executable", tuple[bool, ...], tuple[bool, ...]]]:
+        """Yield the bodies of a group, with how the arrays that they read and write lie."""
+        for node in group.members:
+            for place, body in enumerate(self.bodies.get(node, ())):
+                inputs, outputs = (
+                    tuple(value is None or (fits and lies.get(self.plan.root(value), False)) for value, fits in each)
+                    for each in arrays_of_body(node, place)
+                )
+                yield body, inputs, outputs
+
+    def prepared(
+        self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object], stored: tuple[bool, ...] = ()
+    ) -> PreparedGraph:
+        """Return the graph with its kernels compiled and loaded, for arrays that lie as `aligned` and `stored` tell."""
+        key = (target, aligned, stored, current())
+        found = self._prepared.get(key)
+        if found is None:
+            at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
+            lies = self._lies(at_hand, aligned, stored)
+            made = {kernel.group: kernel for kernel in self._compile(at_hand, lies)}
+            launchers = self._load(tuple(made.values()), at_hand)
+            steps = [
+                KernelStep(made[group], launchers[made[group]]) if group in made
+                else self._call_step(group, lies, target, arrays) for group in self.plan.groups
+            ]  # fmt: skip
+            found = self._prepared[key] = PreparedGraph(self.graph, self.plan, tuple(steps))
+        return found
+
+    def _call_step(
+        self, group: Group, lies: Mapping[Value, bool], target: Target, arrays: Sequence[object]
+    ) -> Step:  # fmt: skip
+        """Return the step of a group that is no kernel."""
+        (node,) = group.members
+        if node.op == "collective":
+            return CollectiveStep(group)
+        if not isinstance(node.body, tuple):
+            return RoutineStep(group, self.graph.source)
+
+        def copier(kind: Tensor) -> PreparedGraph:
+            if kind not in self._copiers:
+                self._copiers[kind] = Executable(copy_of(kind), self.options, self._session)
+            return self._copiers[kind].prepared(target, (False,), arrays, (False,))
+
+        bodies = [
+            Body(body.prepared(target, inputs, arrays, outputs), copier)
+            for body, inputs, outputs in self._bodies_of(group, lies)
+        ]
+        return body_step(group, bodies)
+
+    def _compile(self, target: Target, lies: Mapping[Value, bool]) -> tuple[GroupKernel, ...]:
+        """Return the kernels of the plan's groups, made once for arrays that lie so."""
+        key = (target, frozenset([value for value, aligned in lies.items() if aligned]), current())
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._compile_groups(target, lies)
+        return found
+
+    def _compile_groups(self, target: Target, aligned: Mapping[Value, bool]) -> tuple[GroupKernel, ...]:
+        """Compile the kernels of the plan's groups; equal ones share their code."""
         kind = target.kind
         machine = MachineKind(generation(target.arch) if kind.on_gpu else None, None, kind.tile_elements)
-        steps = steps_of(group, machine)
-        options = {**steps.options, "fast": True} if "approximate" in self.algebra else steps.options
-        lowered = to_program(group, steps.blocks, options, self.graph.source, aligned)
-        compiled = self._session.compile(lowered.program, target) if kind.backend else None
-        return GroupKernel(group, lowered, compiled)
+        groups = [group for group in self.plan.groups if group.kind != CALL]
+        known: dict[object, Lowered] = {}
+        keys: list[object] = []
+        for group in groups:
+            arguments = tuple([argument for _, argument in arguments_of(group, lanes=kind.lanes)])
+            key = (group_key(group), tuple([aligned.get(each.value, False) for each in arguments]))
+            keys.append(key)
+            if key not in known:
+                steps = steps_of(group, machine)
+                options = {**steps.options, "fast": True} if "approximate" in self.algebra else steps.options
+                known[key] = to_program(group, steps.blocks, options, self.graph.source, aligned, lanes=kind.lanes)
+        made: Sequence[Compiled | None] = [None] * len(known)
+        if kind.backend:
+            made = compile_together(self._session, [each.program for each in known.values()], target)
+        compiled = dict(zip(known, made, strict=True))
+        return tuple(
+            GroupKernel(group, known[key].of(group), compiled[key]) for group, key in zip(groups, keys, strict=True)
+        )
 
-    def _loaded(self, kernels: Sequence[GroupKernel], target: Target) -> list[Launcher]:
-        return [self._load(kernel, target) for kernel in kernels]
+    def _load(self, kernels: Sequence[GroupKernel], target: Target) -> Mapping[GroupKernel, Launcher]:
+        """Return a launcher for each kernel, one for all that share their code."""
+        known: dict[object, Launcher] = {}
+        found: dict[GroupKernel, Launcher] = {}
+        for kernel in kernels:
+            compiled = kernel.compiled
+            key = id(kernel if compiled is None else compiled)
+            if key not in known:
+                known[key] = runtime_of(target.kind).load(Loadable(
+                    kernel.lowered.program, compiled.artifacts if compiled is not None else (),
+                    compiled.workspaces if compiled is not None else (), (object,) * len(kernel.lowered.arguments),
+                    phased=compiled is not None and bool(compiled.phases), sanitize=self.options.sanitize,
+                ))  # fmt: skip
+            found[kernel] = known[key]
+        return found
 
-    def _load(self, kernel: GroupKernel, target: Target) -> Launcher:
-        compiled = kernel.compiled
-        made = Loadable(
-            kernel.lowered.program, compiled.artifacts if compiled is not None else (),
-            compiled.workspaces if compiled is not None else (), (object,) * len(kernel.lowered.arguments),
-            phased=compiled is not None and bool(compiled.phases), sanitize=self.options.sanitize,
-        )  # fmt: skip
-        return runtime_of(target.kind).load(made)
-
-    def _run_from_host(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+    def _run_from_host(self, prepared: PreparedGraph, inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run on a GPU from and to NumPy's arrays: what passes between the kernels stays on the device."""
-        device = driver().device()
-
-        def allocate(value: Value) -> Operand[object]:
-            return operand(DeviceArray(value.type.shape, value.type.dtype.numpy, device), value.name)
-
+        device = door.driver().device()
         copies: list[Operand[object]] = [operand(to_device(each.view, device), each.name) for each in inputs]
-        made = self._launch(steps, copies, allocate)
+        made = prepared.call(copies, DeviceSupply(device), captured=recording() is not None)
         return tuple(each.value.get() for each in made if isinstance(each.value, DeviceArray))
 
-    def _run_for_jax(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+    def _run_for_jax(self, prepared: PreparedGraph, inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run on JAX's arrays on a GPU.  JAX gives no views of its arrays: only what is returned is its own."""
         like = next(each for each in inputs if each.on_device)
-        device = driver().device_of(address(like.view)) if like.view.size else driver().device()
-        roots = {self._root(value): value for value in self.graph.outputs}
+        device = door.driver().device_of(address(like.view)) if like.view.size else door.driver().device()
         returned: dict[Value, object] = {}
-
-        def placed(array: Operand[object]) -> Operand[object]:
-            return operand(
-                DeviceArray.over(address(array.view), array.shape, array.view.dtype, device, array.value), array.name
-            )
-
-        def allocate(value: Value) -> Operand[object]:
-            kind = value.type.dtype
-            if value not in roots:
-                return operand(DeviceArray(value.type.shape, kind.numpy, device), value.name)
-            made = empty(like, roots[value].type.shape, kind)
-            returned[roots[value]] = made.value
-            return operand(placed(made).reshaped(value.type.shape), value.name)
-
-        self._launch(steps, [placed(each) for each in inputs], allocate)
-        with driver().inside(device):
-            driver().wait(0)  # JAX has streams of its own
+        places: dict[Value, Operand[object]] = {}
+        for value in self.graph.outputs:
+            root = self.plan.root(value)
+            if root not in self.graph.inputs:
+                made = empty(like, value.type.shape, value.type.dtype)
+                returned[value] = made.value
+                places[root] = operand(_ours(made, device).reshaped(root.type.shape), value.name)
+        with prepared.frames.lent(DeviceSupply(device), captured=recording() is not None) as frame:
+            prepared.run([operand(_ours(each, device).value, each.name) for each in inputs], Workspace(frame, places))
+            with door.driver().inside(device):
+                door.driver().wait(0)  # JAX has streams of its own
         given = dict(zip(self.graph.inputs, inputs, strict=True))
         return tuple(
-            returned[value] if value in returned else given[self._root(value)].reshaped(value.type.shape)
+            returned[value] if value in returned else given[self.plan.root(value)].reshaped(value.type.shape)
             for value in self.graph.outputs
         )
 
-    def _root(self, value: Value) -> Value:
-        """Return the value whose memory a value has."""
-        while value in self.plan.aliases:
-            value = self.plan.aliases[value]
-        return value
-
-    def _run(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+    def _run(self, prepared: PreparedGraph, inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run where the arrays are, with arrays of their library."""
         like: Operand[object] = inputs[0] if inputs else operand(np.empty(0, np.float32), "out")
-        made = self._launch(steps, inputs, lambda value: empty(like, value.type.shape, value.type.dtype))
+        stream, captured = 0, recording() is not None
+        if like.on_device:
+            device = device_of([like.value]) or 0
+            with door.driver().inside(device):
+                stream = ArgumentStreams.of([each.value for each in inputs], device).current()
+                captured = captured or door.driver().capturing(stream)
+        made = prepared.call(inputs, supply_of(like, stream), captured=captured)
         return tuple(as_result(each, like) for each in made)
 
-    def _launch(
-        self, steps: Sequence[Step], inputs: Sequence[Operand[object]], allocate: Callable[[Value], Operand[object]]
-    ) -> list[Operand[object]]:
-        """Take the steps in order, and return the outputs; memory is given back behind its last use."""
-        memory: dict[Value, Operand[object]] = dict(zip(self.graph.inputs, inputs, strict=True))
-        left = dict(self.plan.aliases)
-        noted = recording()
-        _alias(memory, left)
-        for step, last_used in zip(steps, self._last_used, strict=True):
-            if isinstance(step, RoutineStep):
-                step.run(memory, allocate)
-            else:
-                for value in step.kernel.group.outputs:
-                    memory[value] = allocate(value)
-                arguments = [memory[each.value].reshaped(each.shape) for each in step.kernel.lowered.arguments]
-                if noted is None:
-                    step.launcher(*arguments)
-                else:
-                    record_launch(noted, None, step.launcher, tuple(arguments), None)
-            _alias(memory, left)
-            for value in last_used:
-                del memory[value]
-        return [memory[value] for value in self.graph.outputs]
+
+class _KnownExecutables:
+    """Executables by what they compute, how, and for whom.
+
+    _kept: those that were asked for last; one that calls a function of the user's, which may hold arrays, is not kept
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: WeakValueDictionary[Hashable, Executable] = WeakValueDictionary()
+        self._kept: OrderedDict[Executable, None] = OrderedDict()
+
+    def of(self, traced: Graph, how: Hashable, make: Callable[[Session], Executable]) -> Executable:
+        """See `known_executable`."""
+        home = session()
+        key = (home, graph_key(traced), how)
+        with self._lock:
+            found = self._known.get(key)
+            if found is None:
+                found = self._known[key] = make(home)
+            if not any(isinstance(node.body, Routine) and node.body.native for node in traced.walk()):
+                self._kept[found] = None
+                self._kept.move_to_end(found)
+                while len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
+        return found
 
 
-def _last_uses(groups: Sequence[Group], kept: Sequence[Value]) -> list[tuple[Value, ...]]:
-    """Return the values that each group is the last one to use, but for those that are kept."""
-    last: dict[Value, int] = {}
-    for number, group in enumerate(groups):
-        used = [*group.inputs, *group.outputs]
-        if group.kind != CALL:
-            used = [argument.value for _, argument in arguments_of(group)]
-        last.update(dict.fromkeys(used, number))
-    return [tuple(value for value, at in last.items() if at == n and value not in kept) for n in range(len(groups))]
+_KNOWN: Final = _KnownExecutables()
 
 
-def _alias(memory: dict[Value, Operand[object]], left: dict[Value, Value]) -> None:
-    """Give values that are others in another shape their place, as soon as the others have one."""
-    for value, source in list(left.items()):
-        if source in memory:
-            memory[value] = operand(memory[source].reshaped(value.type.shape), value.name)
-            del left[value]
+def executable_of(traced: Graph, options: Options, algebra: frozenset[str] = frozenset()) -> Executable:
+    """Return what runs a captured graph: the same executable for equal graphs, which are planned and compiled once.
+
+    Equal are graphs of one function that was made twice, such as a layer of a model or a gradient that each step asks
+    for anew: graphs that differ in a shape, a number, an option or a place in the text are others.
+    """
+    return known_executable(traced, (repr(options), algebra), lambda home: Executable(traced, options, home, algebra))
+
+
+def known_executable(traced: Graph, how: Hashable, make: Callable[[Session], Executable]) -> Executable:
+    """Return the executable of an equal graph that was made in the same way, or what `make` makes for a session."""
+    return _KNOWN.of(traced, how, make)
+
+
+def _ours(array: Operand[object], device: int) -> Operand[object]:
+    """Return an array of ours in the memory of another library's."""
+    found = DeviceArray.over(address(array.view), array.shape, array.view.dtype, device, array.value)
+    return operand(found, array.name)

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-import re
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,28 @@ from tessera.core.errors.call_site import at_call, function_source
 from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.graph.text import to_text
-from tessera.core.schedule.text import plan_text
-from tessera.graphs.executable import Executable, GroupKernel
-from tessera.graphs.structure import Branch, Structure, flatten, names_of, unflatten
+from tessera.core.placement.mesh_array import MeshArray
+from tessera.core.placement.placement import Placement
+from tessera.graphs.declared import as_declared
+from tessera.graphs.executable import Executable, executable_of, known_executable
+from tessera.graphs.execution.prepared import GroupKernel
+from tessera.graphs.mesh_executable import MeshExecutable, placements_of
+from tessera.graphs.raised import capture_launch
+from tessera.graphs.structure import (
+    Branch,
+    MeshLeaf,
+    Structure,
+    flatten,
+    matcher,
+    names_of,
+    numerics_of,
+    placed_leaves,
+    unflatten,
+)
+from tessera.graphs.symbolic import SymbolicExecutable, SymbolicPlans, declared_arrays
 from tessera.graphs.trace import current_trace, tensor_of, tracing
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.kernels.captured_launch import CapturedLaunches
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target
 from tessera.lowering.graph.explain import Alternatives
@@ -26,7 +43,6 @@ from tessera.session.session import resolve_target
 P = ParamSpec("P")
 R = TypeVar("R")
 _KEPT: Final = 256
-_PLACE: Final = re.compile(r" loc\(.*\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,18 +58,34 @@ class Captured:
     captured: tuple[object, ...]
 
 
+class QuickCall:
+    """Calls like an earlier one on a GPU: arguments are compared, and nothing is looked up."""
+
+    def __init__(self, structure: Structure, captured: Captured, executable: Executable) -> None:
+        self.captured, self.executable = captured, executable
+        self._match = matcher(structure)
+
+    def results(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...] | None:
+        """Return the results for arguments like those; None, having done nothing, for any others."""
+        leaves: list[object] = []
+        return self.executable.again(leaves) if self._match((arguments, keywords), leaves) else None
+
+
 def capture(
     function: Callable[..., object], structure: Structure, types: Sequence[Tensor], names: Sequence[str], name: str
 ) -> Captured:
     """Run `function` once on tracers and return its graph.  Raises CannotTrace, and the mistakes of operators."""
+    CapturedLaunches.capture = capture_launch
     with tracing() as trace:
         trace.source = function_source(function) or trace.source
-        values = [trace.input(kind, each) for kind, each in zip(types, names, strict=True)]
+        stored = numerics_of(structure)
+        values = [trace.input(*each) for each in zip(types, names, stored, strict=True)]
         tracers = iter([Tracer(trace, value) for value in values])
         arguments, keywords = cast(
             "tuple[Sequence[object], Mapping[str, object]]", unflatten(structure, lambda: next(tracers))
         )
         with trace.operator(name):
+            arguments, keywords = as_declared(function, arguments, keywords, trace)
             returned = function(*arguments, **keywords)
         leaves: list[object] = []
         returns = flatten(returned, leaves)
@@ -78,10 +110,23 @@ class GraphFunction(Generic[P, R]):
         self.options = options or Options()
         self._known: OrderedDict[tuple[object, ...], tuple[Captured, Executable]] = OrderedDict()
         self._latest: Executable | None = None
+        self._quick: QuickCall | None = None
+        self._symbolic = SymbolicPlans()
+        self._lock = threading.RLock()
+        self._last: tuple[Structure, tuple[Tensor, ...], tuple[Captured, Executable]] | None = None
         functools.update_wrapper(self, function, updated=())  # a wrapped graph keeps its state to itself
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         """Run on arrays; raises the mistakes of operators with the place of their call."""
+        quick = self._quick
+        if quick is not None and current_trace() is None:
+            try:
+                known = quick.results(arguments, keywords)
+            except TesseraError as mistake:
+                raise at_call(mistake) from None
+            if known is not None:
+                self._latest = quick.executable
+                return cast("R", unflatten(quick.captured.structure, iter(known).__next__))
         leaves: list[object] = []
         structure = flatten((arguments, keywords), leaves)
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
@@ -89,15 +134,18 @@ class GraphFunction(Generic[P, R]):
         try:
             captured, executable = self._prepared(structure, leaves)
             results = iter(executable(*leaves, *captured.captured))
+            self._quick = None if captured.captured else QuickCall(structure, captured, executable)
         except TesseraError as mistake:
             raise at_call(mistake) from None
-        return cast("R", unflatten(captured.structure, lambda: next(results)))
+        return cast("R", unflatten(captured.structure, results.__next__))
 
     def _inline(self, leaves: Sequence[object], /, *arguments: P.args, **keywords: P.kwargs) -> R:
         del leaves
         try:
-            with trace_of().operator(self.name):
-                return self.function(*arguments, **keywords)
+            trace = trace_of()
+            with trace.operator(self.name):
+                given, named = as_declared(self.function, arguments, keywords, trace)
+                return cast("Callable[..., R]", self.function)(*given, **named)
         except TesseraError as mistake:
             raise at_call(mistake) from None
 
@@ -123,22 +171,73 @@ class GraphFunction(Generic[P, R]):
     def _prepared(self, structure: Structure, leaves: Sequence[object]) -> tuple[Captured, Executable]:
         """Return the captured function for arguments of this kind, from the table or made anew."""
         types = tuple(tensor_of(leaf, "an argument") for leaf in leaves)
+        last = self._last
+        if last is not None and last[1] == types and last[0] == structure:
+            self._latest = last[2][1]
+            return last[2]
+        with self._lock:  # points of an index launch call from threads of their own
+            return self._looked_up(structure, types)
+
+    def _looked_up(self, structure: Structure, types: tuple[Tensor, ...]) -> tuple[Captured, Executable]:
         key = (structure, types)
         found = self._known.get(key)
         if found is None or found[0].captured:
-            captured = self._captured(structure, types)
-            # What a function closes over may be something else now: the same graph, other arrays.
-            same = found is not None and _computes(found[0].graph) == _computes(captured.graph)
-            executable = found[1] if found is not None and same else self._executable(captured.graph)
-            found = self._known[key] = captured, executable
+            found = self._of_symbols(structure, types)
+            if found is None:
+                captured = self._captured(structure, types)
+                # What a function closes over may be something else now: the same graph, other arrays.
+                found = captured, self._made_ready(captured, structure)
+            self._known[key] = found
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         self._latest = found[1]
+        self._last = None if found[0].captured else (structure, types, found)
         return found
 
-    def _executable(self, captured: Graph) -> Executable:
-        return Executable(captured, self.options, algebra=self.algebra)
+    def _of_symbols(self, structure: Structure, types: Sequence[Tensor]) -> tuple[Captured, Executable] | None:
+        """Return the function for arguments whose parameters declare extents as symbols; None without any.
+
+        Raises OperandMismatch for arrays that are not as declared.
+        """
+        arrays = declared_arrays(self.function)
+        if not arrays or any(placed_leaves(structure)):
+            return None
+
+        def captured(kinds: Sequence[Tensor]) -> tuple[Graph, Structure] | None:
+            made = self._captured(structure, kinds)
+            return None if made.captured else (made.graph, made.structure)
+
+        declared = [(name, arrays.get(name)) for name in self._names(structure)]
+        found = self._symbolic.found(structure, declared, types, captured, self.algebra)
+        if found is None:
+            return None
+        plan, traced, planned = found
+        executable = known_executable(
+            traced, (repr(self.options), self.algebra, plan),
+            lambda home: SymbolicExecutable(traced, planned, plan, self.options, home, self.algebra),
+        )  # fmt: skip
+        return Captured(traced, plan.returns, ()), executable
+
+    def _made_ready(self, captured: Captured, structure: Structure) -> Executable:
+        """Return what runs the graph: on a mesh, where one of its arrays lies on one."""
+        leaves = [*placed_leaves(structure), *_closed_over(captured)]
+        if not any(leaves):
+            return executable_of(captured.graph, self.options, self.algebra)
+        places = [leaf and (leaf.mesh, leaf.placement) for leaf in leaves]
+        mesh, placements = placements_of(captured.graph.inputs, places)
+        wanted = self._wanted(captured, structure)
+        return known_executable(
+            captured.graph, (repr(self.options), self.algebra, mesh, tuple(leaves), wanted),
+            lambda home: MeshExecutable(
+                captured.graph, mesh, placements, wanted, options=self.options, home=home, algebra=self.algebra
+            ),
+        )  # fmt: skip
+
+    def _wanted(self, captured: Captured, structure: Structure) -> tuple[Placement | None, ...]:
+        """Return how outputs are to lie on a mesh: as they are made."""
+        del captured, structure
+        return ()
 
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
         """Capture the function for arguments of one kind."""
@@ -166,8 +265,8 @@ class GraphFunction(Generic[P, R]):
         """Return a level of the compiler as text, for arguments like these or for those of the last call.
 
         `level`: "graph" as it was captured, "simplified" without what is computed twice or for nothing, "rewritten" by
-        the rules that `algebra` permits, "schedule": the kernels and what each computes.  Raises UnknownLevel,
-        NotCalledYet.
+        the rules that `algebra` permits, "schedule": the kernels and what each computes; "symbolic": of a function
+        whose parameters declare extents as symbols, all of it for all of them.  Raises UnknownLevel, NotCalledYet.
         """
         executable = self.executable_for(*arguments, **keywords)
         if level == "graph":
@@ -177,8 +276,13 @@ class GraphFunction(Generic[P, R]):
         if level == "rewritten":
             return to_text(executable.graph)
         if level == "schedule":
-            return plan_text(executable.plan)
-        raise UnknownLevel(f"a graph has no level {level!r}", hint="choose graph, simplified, rewritten or schedule")
+            return executable.schedule()
+        if level == "symbolic" and isinstance(executable, SymbolicExecutable):
+            return executable.symbolic.text()
+        hint = "choose graph, simplified, rewritten or schedule"
+        if level == "symbolic":
+            hint = 'declare extents as symbols: def f(x: "f32[n, 64]"); calls and loops are planned for each extent'
+        raise UnknownLevel(f"a graph has no level {level!r}", hint=hint)
 
     def alternatives(self, *arguments: P.args, **keywords: P.kwargs) -> Alternatives:
         """Return what rewriting chose, what it rejected and what further permissions would give, with prices.
@@ -201,9 +305,9 @@ class GraphFunction(Generic[P, R]):
         return f"<graph {self.name}, captured for {len(self._known)} kinds of arguments>"
 
 
-def _computes(graph: Graph) -> str:
-    """Return what a graph computes as text, without the places that it was captured at."""
-    return _PLACE.sub("", to_text(graph))
+def _closed_over(captured: Captured) -> list[MeshLeaf | None]:
+    """Return where the arrays that a function closes over lie, None for those that lie on no mesh."""
+    return [MeshLeaf.of(each) if isinstance(each, MeshArray) else None for each in captured.captured]
 
 
 def operator(name: str) -> Callable[[Callable[P, R]], "GraphFunction[P, R]"]:

@@ -1,6 +1,7 @@
 """Subscripts as index maps: integers, slices, `None`, `...`, and one array of integers."""
 
 from collections.abc import Sequence
+from operator import index as index_of
 from typing import cast
 
 from tessera.core.errors.catalog import OperandMismatch
@@ -24,9 +25,9 @@ def index_map_of(index: object, shape: Sequence[int]) -> tuple[IndexMap, list[tu
             continue
         size = shape[len(axes)]
         if isinstance(entry, slice):
-            start, stop, step = cast("slice[int | None, int | None, int | None]", entry).indices(size)
+            start, step, count = bounds(cast("slice[int | None, int | None, int | None]", entry), size)
             axes.append(Affine(start, (Term(len(extents), step),)))
-            extents.append(len(range(start, stop, step)))
+            extents.append(count)
         elif isinstance(entry, int):
             if not -size <= entry < size:
                 raise OperandMismatch(f"index {entry} lies outside an axis of {size}")
@@ -38,6 +39,24 @@ def index_map_of(index: object, shape: Sequence[int]) -> tuple[IndexMap, list[tu
     if len(gathered) > 1:
         raise OperandMismatch("only one axis can be indexed by an array", hint="use op.gather for each")
     return IndexMap(tuple(extents), tuple(axes)), gathered
+
+
+def bounds(given: "slice[int | None, int | None, int | None]", size: int) -> tuple[int, int, int]:
+    """Return the first index of a slice of an axis, its step, and how many there are; the axis may be a symbol."""
+    step = 1 if given.step is None else index_of(given.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+
+    def place(value: int | None, default: int) -> int:
+        if value is None:
+            return default
+        value = index_of(value)
+        return min(max(value + size if value < 0 else value, lowest), highest)
+
+    first = place(given.start, lowest if step > 0 else highest)
+    last = place(given.stop, highest if step > 0 else lowest)
+    return first, step, max(0, -((first - last) // step))
 
 
 def _expanded(index: Sequence[object], rank: int) -> list[object]:

@@ -3,12 +3,20 @@
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, TypeAlias, cast
+
+import numpy as np
 
 from tessera.core.errors.catalog import CannotTrace
+from tessera.core.graph.numerics import Numerics
+from tessera.core.placement.mesh import Mesh
+from tessera.core.placement.mesh_array import MeshArray
+from tessera.core.placement.placement import Placement
+from tessera.graphs.scaled import Scaled
 from tessera.graphs.trace import is_operand
 from tessera.graphs.tracer import Tracer
 from tessera.runtime.arrays.host import plain
+from tessera.runtime.arrays.interop import is_torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +25,28 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
+class MeshLeaf(Leaf):
+    """The place of an array that lies on a mesh."""
+
+    mesh: Mesh
+    placement: Placement
+
+    @classmethod
+    def of(cls, array: MeshArray) -> "MeshLeaf":
+        """Return the place of an array."""
+        return cls(array.mesh, array.type.placement)
+
+
+@dataclass(frozen=True, slots=True)
 class Static:
-    """A value that is part of the program: a number, a string, a function.  type: 1, 1.0 and True are three."""
+    """A value that is part of the program: a number, a string, a function.
+
+    type: 1, 1.0 and True are three; text: of a float: 0.0 and -0.0 are two
+    """
 
     value: Hashable
     type: type
+    text: str = ""
 
     @classmethod
     def of(cls, value: object) -> "Static":
@@ -34,7 +59,8 @@ class Static:
                 f"{type(found).__name__} is neither an array nor something that stays the same",
                 hint="pass arrays, numbers, strings, or tuples, lists, dicts and dataclasses of them",
             ) from None
-        return cls(cast("Hashable", found), type(found))
+        text = repr(found) if isinstance(found, float | complex) else ""
+        return cls(cast("Hashable", found), type(found), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +76,123 @@ Structure = Leaf | Static | Branch
 """The shape of an argument without its arrays; equal structures are captured the same way."""
 
 
+_LEAF: Final = Leaf()
+_ARRAYS: Final[set[type]] = {np.ndarray, Tracer}
+"""Classes whose objects are arrays, as far as they were seen."""
+_MOST_CLASSES: Final = 64
+
+
 def flatten(value: object, leaves: list[object]) -> Structure:
     """Append the arrays in `value` to `leaves`, and return where they stood."""
-    if isinstance(value, Tracer) or is_operand(value):
+    kind = type(value)
+    if kind in _ARRAYS:
         leaves.append(value)
-        return Leaf()
+        return _LEAF
+    if kind is dict:
+        table = cast("Mapping[Hashable, object]", value)
+        return Branch(dict, tuple(table), tuple([flatten(each, leaves) for each in table.values()]))
+    if kind is list or kind is tuple:
+        items = cast("Sequence[object]", value)
+        return Branch(kind, (), tuple([flatten(each, leaves) for each in items]))
+    return _flatten_other(value, leaves)
+
+
+def _flatten_other(value: object, leaves: list[object]) -> Structure:
+    """Flatten what is no array of NumPy's, and no plain container."""
+    if isinstance(value, MeshArray):
+        leaves.append(value)
+        return MeshLeaf.of(value)
+    if isinstance(value, Tracer) or is_operand(value):
+        if is_torch(value) and len(_ARRAYS) < _MOST_CLASSES:
+            _ARRAYS.add(type(value))
+        leaves.append(value)
+        return _LEAF
     if isinstance(value, tuple | list):
         items = cast("Sequence[object]", value)
         return Branch(cast("type[object]", type(items)), (), tuple([flatten(each, leaves) for each in items]))
     if isinstance(value, dict):
         table = cast("Mapping[Hashable, object]", value)
         return Branch(dict, tuple(table), tuple([flatten(each, leaves) for each in table.values()]))
+    if isinstance(value, Numerics):
+        return Static.of(value)  # as it is: its dtypes are compared by identity
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = tuple(field.name for field in dataclasses.fields(value))
+        names = tuple(field.name for field in dataclasses.fields(value) if field.init)
         return Branch(type(value), names, tuple([flatten(getattr(value, name), leaves) for name in names]))
     return Static.of(value)
+
+
+Matcher: TypeAlias = Callable[[object, list[object]], bool]
+"""Appends what stands where the arrays are in a value that is arranged in one way; False for any other value."""
+
+
+def matcher(structure: Structure) -> Matcher:
+    """Return what takes values apart that are arranged like the one that this structure is of, and no others.
+
+    It compares, and makes nothing anew.  What stands in the places of arrays may be anything: the caller looks at it.
+    """
+    if isinstance(structure, Leaf):
+        return _append
+    if isinstance(structure, Static) and structure.type in (int, bool, str, type(None)):
+        return _matcher_of_static(structure.value, structure.type)
+    if isinstance(structure, Branch) and structure.kind in (dict, list, tuple):
+        inner = [matcher(child) for child in structure.children]
+        flat = all(each is _append for each in inner)
+        if structure.kind is dict:
+            return _matcher_of_dict(structure.names, inner, flat=flat)
+        return _matcher_of_sequence(structure.kind, inner, flat=flat)
+
+    def match(value: object, leaves: list[object]) -> bool:
+        try:
+            return flatten(value, leaves) == structure
+        except CannotTrace:  # which the call that looks at everything says
+            return False
+
+    return match
+
+
+def _append(value: object, leaves: list[object]) -> bool:
+    leaves.append(value)
+    return True
+
+
+def _matcher_of_static(known: object, kind: type) -> Matcher:
+    def match(value: object, leaves: list[object]) -> bool:
+        del leaves
+        return type(value) is kind and value == known
+
+    return match
+
+
+def _matcher_of_dict(names: tuple[Hashable, ...], inner: Sequence[Matcher], *, flat: bool) -> Matcher:
+    def match(value: object, leaves: list[object]) -> bool:
+        if type(value) is not dict:
+            return False
+        table = cast("dict[Hashable, object]", value)
+        if tuple(table) != names:
+            return False
+        if flat:
+            leaves.extend(table.values())
+            return True
+        return all(each(part, leaves) for each, part in zip(inner, table.values(), strict=True))
+
+    return match
+
+
+def _matcher_of_sequence(kind: type[object], inner: Sequence[Matcher], *, flat: bool) -> Matcher:
+    count = len(inner)
+
+    def match(value: object, leaves: list[object]) -> bool:
+        if type(value) is not kind:
+            return False
+        items = cast("Sequence[object]", value)
+        if len(items) != count:
+            return False
+        if flat:
+            leaves.extend(items)
+            return True
+        return all(each(part, leaves) for each, part in zip(inner, items, strict=True))
+
+    return match
 
 
 def unflatten(structure: Structure, leaves: Callable[[], object]) -> object:
@@ -73,13 +201,35 @@ def unflatten(structure: Structure, leaves: Callable[[], object]) -> object:
         return leaves()
     if isinstance(structure, Static):
         return structure.value
-    children = [unflatten(child, leaves) for child in structure.children]
+    children = [leaves() if child is _LEAF else unflatten(child, leaves) for child in structure.children]
     if structure.kind is dict:
         return dict(zip(structure.names, children, strict=True))
     make = cast("Callable[..., object]", structure.kind)
     if structure.names:  # a dataclass
         return make(**dict(zip(map(str, structure.names), children, strict=True)))
     return make(*children) if hasattr(make, "_fields") else make(children)  # a named tuple takes them one by one
+
+
+def numerics_of(structure: Structure) -> list[Numerics | None]:
+    """Return for each array the numerics that it holds the codes of, None for others."""
+    if isinstance(structure, Leaf):
+        return [None]
+    if isinstance(structure, Static):
+        return []
+    found = [each for child in structure.children for each in numerics_of(child)]
+    if structure.kind is Scaled:
+        numerics = unflatten(structure.children[structure.names.index("numerics")], lambda: None)
+        found[0] = cast("Numerics", numerics)
+    return found
+
+
+def placed_leaves(structure: Structure) -> list[MeshLeaf | None]:
+    """Return for each array where it lies on a mesh, None for others."""
+    if isinstance(structure, Leaf):
+        return [structure if isinstance(structure, MeshLeaf) else None]
+    if isinstance(structure, Static):
+        return []
+    return [each for child in structure.children for each in placed_leaves(child)]
 
 
 def leaves_in(structure: Structure) -> int:

@@ -13,8 +13,11 @@ from tessera.core.base.source import NOWHERE, Source
 from tessera.core.errors.call_site import call_place, call_span
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import UNKNOWN_SOURCE, Body, Graph, Origin, Tensor, Value
+from tessera.core.graph.numerics import Numerics
+from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.program.program import Attribute
 from tessera.runtime.arrays.host import is_array
+from tessera.runtime.arrays.interop import is_torch
 from tessera.runtime.memory.operands import operand
 
 
@@ -38,6 +41,7 @@ class Trace:
 
     captured: arrays that the function uses without taking them as arguments; they become further inputs
     parent: the capture around this one: what it computes can be used here
+    takes_launches: whether a kernel that is launched on its values becomes part of the graph
     """
 
     builder: GraphBuilder = field(default_factory=TraceBuilder)
@@ -45,12 +49,16 @@ class Trace:
     captured: list[object] = field(default_factory=list[object])
     source: Source = UNKNOWN_SOURCE
     parent: "Trace | None" = None
+    takes_launches: bool = True
     _values: dict[int, Value] = field(default_factory=dict[int, Value])
     _instances: dict[str, int] = field(default_factory=dict[str, int])
 
-    def input(self, kind: Tensor, name: str) -> Value:
-        """Add an input."""
-        value = Value(kind, name)
+    def input(self, kind: Tensor, name: str, numerics: Numerics | None = None) -> Value:
+        """Add an input.
+
+        numerics: of the array that these are the codes of
+        """
+        value = Value(kind, name, NOWHERE, numerics)
         self.inputs.append(value)
         return value
 
@@ -90,9 +98,9 @@ class Trace:
         self._instances[name] = number + 1
         instance = f"{name}.{number}" if number else name
         path = (*self.builder.origin.composite, instance)
-        span, source = call_place()
-        if source is not None and self.source is UNKNOWN_SOURCE:
-            self.source = source
+        span = call_span()
+        if self.source is UNKNOWN_SOURCE:
+            self.source = call_place()[1] or UNKNOWN_SOURCE
         span = self.builder.span if span == NOWHERE else span
         with self.builder.within(Origin(composite=path), span):
             yield
@@ -137,14 +145,33 @@ def tracing(builder: GraphBuilder | None = None) -> Generator[Trace]:
 
 def is_operand(value: object) -> bool:
     """Return whether `value` is an array of any library, one without axes included."""
-    return isinstance(value, np.ndarray) or is_array(value)
+    return isinstance(value, np.ndarray | MeshArray) or is_array(value)
+
+
+_TYPES: Final[dict[tuple[object, ...], Tensor]] = {}
+"""Types of arrays that were seen, by dtype, shape and layout as their library has them."""
+_MOST_TYPES: Final = 4096
 
 
 def tensor_of(array: object, name: str) -> Tensor:
     """Return the type of an array of any library, or of a number."""
-    if isinstance(array, bool | int | float):
+    key: tuple[object, ...] = ()
+    if type(array) is np.ndarray:
+        key = (array.dtype, array.shape)
+    elif is_torch(array):
+        key = (array.dtype, array.shape, array.layout)
+    elif isinstance(array, bool | int | float):
         dtype = from_numpy(np.dtype(type(array)))
         assert dtype is not None
         return Tensor(dtype, ())
-    described = operand(array, name)
-    return Tensor(described.dtype, described.shape)
+    elif isinstance(array, MeshArray):
+        return Tensor(array.type.dtype, array.type.shape)
+    found = _TYPES.get(key)
+    if found is None:
+        described = operand(array, name)
+        found = Tensor(described.dtype, described.shape)
+        if key:
+            if len(_TYPES) >= _MOST_TYPES:
+                _TYPES.clear()
+            _TYPES[key] = found
+    return found

@@ -70,12 +70,13 @@ class Tracer:
         return self.shape[0]
 
     def __iter__(self) -> "Iterator[Tracer]":
-        return (self[number] for number in range(len(self)))
+        return map(self.__getitem__, range(len(self)))
 
     # What it cannot be
 
     def __bool__(self) -> bool:
-        raise self._refused("a branch on values", "use op.where(condition, a, b), or op.cond for whole computations")
+        remedy = "use op.where(c, a, b) for elements, op.cond(c, f, g) for `if`, op.while_(c, f, x) for `while`"
+        raise self._refused("a branch on values", remedy)
 
     def __float__(self) -> float:
         raise self._refused("a Python number of a value", "keep it an array: it is computed when the graph runs")
@@ -112,9 +113,9 @@ class Tracer:
 
     def transpose(self, *axes: int | Sequence[int]) -> "Tracer":
         """Permute the axes; without arguments, reverse them."""
-        order = [axis % self.ndim for axis in flat(axes)] if axes else list(reversed(range(self.ndim)))
+        order = [axis + self.ndim if axis < 0 else axis for axis in flat(axes)] if axes else range(self.ndim)[::-1]
         if sorted(order) != list(range(self.ndim)):
-            raise OperandMismatch(f"{tuple(order)} is no order of the axes of {self.shape}")
+            raise OperandMismatch(f"{flat(axes)} is no order of the axes of {self.shape}")
         return self.of(self.trace.builder.transpose(self.value, order))
 
     def astype(self, dtype: DType | str) -> "Tracer":
@@ -127,8 +128,9 @@ class Tracer:
     def __getitem__(self, index: object) -> "Tracer":
         index_map, gathered = index_map_of(index, self.shape)
         made = self.of(self.trace.builder.view(self.value, index_map))
+        made = as_tracer(made) if gathered else made  # of a capture around this one, by indices of this one
         for axis, picked in gathered:
-            made = self.of(self.trace.builder.gather(made.value, indices(picked, self.trace).value, axis))
+            made = made.of(made.trace.builder.gather(made.value, indices(picked, made.trace).value, axis))
         return made
 
     # Arithmetic
@@ -409,12 +411,11 @@ def _met(
     left: object, right: object, trace: Trace | None = None, *, floating: bool = False
 ) -> "tuple[Tracer | Number, Tracer | Number, DType]":
     """Return two operands, Python numbers as they are, and the dtype in which they meet."""
-    trace = trace or trace_of(left, right)
-    sides = [_side(side, trace) for side in (left, right)]
+    sides = [_side(side, trace or trace_of()) for side in (left, right)]
     typed = [side.dtype for side in sides if isinstance(side, Tracer)]
-    if not typed:
+    if not typed and trace is None:
         raise OperandMismatch("two numbers make no graph", hint="one operand has to be an array")
-    dtype = typed[0] if len(typed) == 1 else promote(*typed)
+    dtype = boolean if not typed else typed[0] if len(typed) == 1 else promote(*typed)
     if any(isinstance(side, float) for side in sides) and not dtype.is_float:
         dtype = f32
     if any(type(side) is int for side in sides) and dtype == boolean:

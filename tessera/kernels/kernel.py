@@ -18,6 +18,7 @@ from tessera.core.targets import Target, target_showing
 from tessera.frontend.build.annotations import check_signature
 from tessera.frontend.syntax.kernel_source import KernelSource
 from tessera.frontend.syntax.source_file import source_for
+from tessera.kernels.captured_launch import CapturedLaunches
 from tessera.kernels.options import (
     Options,
     Space,
@@ -136,6 +137,9 @@ class Kernel:
         """
         Latest.kernel = self
         values = self.ordered(arguments, keywords or {})
+        capture = CapturedLaunches.capture
+        if capture is not None and capture(self, values, grid):
+            return
         plan = self._specializer.plan(values, grid, self.target_for(values), self._tuned)
         self._latest = plan
         if plan.gpu is not None and plan not in self._earlier:

@@ -11,6 +11,7 @@ from tessera.core.base.dtypes import boolean, f32, from_numpy, i64
 from tessera.core.base.source import Span
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import ArgumentCount, ArgumentType, NotAnArray
+from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
 from tessera.frontend.syntax.kernel_source import KernelSource
 from tessera.kernels.example_arguments import span_of
@@ -105,6 +106,8 @@ def describe_arguments(
     key: list[object] = []
     types: list[type] = []
     for value, name, span in zip(values, names, spans, strict=True):
+        if isinstance(value, MeshArray):
+            raise _on_a_mesh(value, name, span)
         argument = _array(value, name, span, aligned=aligned) if is_array(value) else _scalar(value, name, span)
         arguments.append(argument)
         if isinstance(argument, ArrayArgument):
@@ -114,6 +117,14 @@ def describe_arguments(
             key.append(type(value))
             types.append(type(value))
     return Described(tuple(arguments), tuple(key), tuple(types))
+
+
+def _on_a_mesh(value: MeshArray, name: str, span: Span) -> NotAnArray:
+    axis = next(iter(value.type.placement.axes), value.mesh.axes[0])
+    return NotAnArray(
+        f"{name} is {value.type}, which lies on a mesh, and a kernel that is called runs on one device", span,
+        hint=f'launch it on the shards: tessera.index_launch(axis="{axis}")(kernel)(...)',
+    )  # fmt: skip
 
 
 def plain(value: object) -> object:

@@ -1,6 +1,7 @@
 """From a call's arguments to a kernel made ready for them: described, found in a table, or built and kept there."""
 
 import dataclasses
+import threading
 from collections.abc import Callable, Mapping
 
 from tessera.core.program.program import Attribute, Program
@@ -32,16 +33,18 @@ class Specializer:
         self.signature = Signature(function, source)
         self._function, self._source, self._options, self._session = function, source, options, session
         self._families: dict[tuple[object, ...], SpecializationCache] = {}
+        self._lock = threading.RLock()
 
     def plan(self, values: tuple[object, ...], grid: Grid | None, target: Target, tuned: Tuned) -> Specialization:
         """Return the plan for a call, from the table or made anew.  Raises the mistakes of the kernel's author."""
         described = self.described(values, target)
         shapes = described.shape_class if self._options.space is not None else ()
-        family = self._families.setdefault((described.key, shapes, target, blocks_of(grid)), SpecializationCache())
-        plan = family.find(described)
-        if plan is None or not plan.valid():
-            plan = self._make(described, values, grid, target, tuned)
-            family.add(plan)
+        with self._lock:  # points of an index launch call from threads of their own
+            family = self._families.setdefault((described.key, shapes, target, blocks_of(grid)), SpecializationCache())
+            plan = family.find(described)
+            if plan is None or not plan.valid():
+                plan = self._make(described, values, grid, target, tuned)
+                family.add(plan)
         return plan
 
     def described(self, values: tuple[object, ...], target: Target) -> Described:

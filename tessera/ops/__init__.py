@@ -7,8 +7,8 @@ shapes and types (OperandMismatch says what does not fit), and launches ordinary
 
 from tessera.ops.attention import flash_attention as flash_attention
 from tessera.ops.attention import flash_attention_backward as flash_attention_backward
-from tessera.ops.launch_recipe import ScheduleArguments as ScheduleArguments
 from tessera.ops.matrix import gemm as gemm
+from tessera.ops.recipes.launch_recipe import ScheduleArguments as ScheduleArguments
 from tessera.ops.reductions import reduce_max as reduce_max
 from tessera.ops.reductions import reduce_min as reduce_min
 from tessera.ops.reductions import reduce_sum as reduce_sum

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
 
 from tessera.core.base.dtypes import f32
-from tessera.ops.launch_recipe import Launch, LaunchRecipe, machine_of, require_known, variant
-from tessera.ops.recipe_cache import Part, repeated, single_launch
+from tessera.ops.recipes.launch_recipe import Launch, LaunchRecipe, machine_of, require_known, variant
+from tessera.ops.recipes.recipe_cache import Part, repeated, single_launch
 from tessera.ops.tiles.attention import (
     attention_backward_keys,
     attention_backward_product,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Unpack
 
-    from tessera.ops.launch_recipe import ScheduleArguments
+    from tessera.ops.recipes.launch_recipe import ScheduleArguments
     from tessera.runtime.memory.operands import Operand
 
 A = TypeVar("A")

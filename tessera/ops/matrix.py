@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tessera.core.base.dtypes import COMPUTE_TYPES, bf16
 from tessera.core.errors.catalog import OperandMismatch
-from tessera.ops.launch_recipe import LaunchRecipe, MatmulArguments, machine_of, require_known, variant
-from tessera.ops.recipe_cache import Part, repeated, single_launch
+from tessera.ops.recipes.launch_recipe import LaunchRecipe, MatmulArguments, machine_of, require_known, variant
+from tessera.ops.recipes.recipe_cache import Part, repeated, single_launch
 from tessera.ops.tiles.matrix import GELU, RELU, SILU, matrix_product, matrix_product_with_bias
 from tessera.performance import schedules
 from tessera.runtime.arrays.host import rows_aligned

@@ -10,6 +10,16 @@ An operator on arrays is a graph of its own, compiled once for each kind of oper
 """
 
 from tessera.graphs.custom import custom
+from tessera.ops.collectives import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    broadcast,
+    check_replicas,
+    permute,
+    reduce_scatter,
+    send_recv,
+)
 from tessera.ops.definitions.arrays import (
     arange,
     argmax,
@@ -37,12 +47,14 @@ from tessera.ops.definitions.arrays import (
 from tessera.ops.definitions.arrays import (
     sum_ as sum,  # noqa: A004
 )
+from tessera.ops.definitions.complex_arrays import Complex
+from tessera.ops.definitions.control import cond, scan, while_
+from tessera.ops.definitions.convolution import conv2d
 from tessera.ops.definitions.decompositions import cholesky, svd, triangular_solve
 from tessera.ops.definitions.elementwise import (
     absolute as abs,  # noqa: A004
 )
 from tessera.ops.definitions.elementwise import (
-    cast,
     clip,
     cos,
     erf,
@@ -65,7 +77,6 @@ from tessera.ops.definitions.elementwise import (
     where,
 )
 from tessera.ops.definitions.linear import (
-    conv2d,
     einsum,
     gemm,
     matmul,
@@ -90,6 +101,7 @@ from tessera.ops.definitions.networks import (
     softmax_safe,
     split_qkv,
 )
+from tessera.ops.definitions.quantization import cast, dequantize, quantize
 from tessera.ops.definitions.random import (
     dropout,
     fold_in,
@@ -100,25 +112,34 @@ from tessera.ops.definitions.random import (
     split_key,
     uniform,
 )
+from tessera.ops.definitions.sparse import spmm
 from tessera.ops.definitions.spectral import fft, fft2d, ifft, ifft2d, rfft
-from tessera.ops.definitions.sums import cumsum, scatter_add, spmm
+from tessera.ops.definitions.sums import cumsum, scatter_add
 
 __all__ = [
+    "Complex",
     "abs",
     "adam",
     "adamw",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
     "arange",
     "argmax",
+    "broadcast",
     "broadcast_to",
     "cast",
+    "check_replicas",
     "cholesky",
     "clip",
     "concat",
+    "cond",
     "conv2d",
     "cos",
     "cross_entropy",
     "cumsum",
     "custom",
+    "dequantize",
     "dropout",
     "einsum",
     "embedding",
@@ -153,9 +174,12 @@ __all__ = [
     "one_hot",
     "ones",
     "pad",
+    "permute",
     "poisson",
+    "quantize",
     "randn",
     "random_bits",
+    "reduce_scatter",
     "relu",
     "reshape",
     "rfft",
@@ -163,7 +187,9 @@ __all__ = [
     "rmsnorm_safe",
     "rotary",
     "rsqrt",
+    "scan",
     "scatter_add",
+    "send_recv",
     "sgd",
     "sigmoid",
     "silu",
@@ -186,5 +212,6 @@ __all__ = [
     "uniform",
     "var",
     "where",
+    "while_",
     "zeros",
 ]

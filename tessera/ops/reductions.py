@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from tessera.core.base import dtypes, reductions
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.catalog import BadAxis
-from tessera.ops.launch_recipe import Launch, LaunchRecipe, machine_of, require_known, variant
+from tessera.ops.recipes.launch_recipe import Launch, LaunchRecipe, machine_of, require_known, variant
 from tessera.ops.tiles.reductions import (
     FLOAT,
     MAX,
@@ -40,7 +40,7 @@ from tessera.runtime.memory.operands import (
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tessera.ops.launch_recipe import ScheduleArguments
+    from tessera.ops.recipes.launch_recipe import ScheduleArguments
     from tessera.runtime.memory.operands import Operand
 
 _KINDS: Final = {"sum": SUM, "max": MAX, "min": MIN}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from tessera.ops.launch_recipe import machine_of, require_known, variant
-from tessera.ops.recipe_cache import Part, repeated, single_launch
+from tessera.ops.recipes.launch_recipe import machine_of, require_known, variant
+from tessera.ops.recipes.recipe_cache import Part, repeated, single_launch
 from tessera.ops.tiles.rows import (
     layernorm_long_rows,
     layernorm_rows,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from tessera.kernels.kernel import Kernel
-    from tessera.ops.launch_recipe import LaunchRecipe, ScheduleArguments
+    from tessera.ops.recipes.launch_recipe import LaunchRecipe, ScheduleArguments
     from tessera.runtime.memory.operands import Operand
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeVar
 
-from tessera.ops.launch_recipe import machine_of, require_known, variant
-from tessera.ops.recipe_cache import Part, repeated, single_launch
+from tessera.ops.recipes.launch_recipe import machine_of, require_known, variant
+from tessera.ops.recipes.recipe_cache import Part, repeated, single_launch
 from tessera.ops.tiles.transposition import transpose_matrices
 from tessera.performance import schedules
 from tessera.runtime.memory.operands import extents, operand, output, require, require_disjoint, require_flat
@@ -14,7 +14,7 @@ from tessera.runtime.memory.operands import extents, operand, output, require, r
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tessera.ops.launch_recipe import LaunchRecipe, ScheduleArguments
+    from tessera.ops.recipes.launch_recipe import LaunchRecipe, ScheduleArguments
 
 
 A = TypeVar("A")

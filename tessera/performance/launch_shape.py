@@ -14,7 +14,7 @@ from tessera.core.work import Shape
 from tessera.performance.work_count import spread_loops
 from tessera.runtime.binding.grid import Grid, GridRule
 
-_MOST_RANGES: Final = 3
+_MOST_RANGES: Final = 4
 _CPU_LANES: Final = 8192
 _GPU_LANES: Final = 256
 """Lanes of a piece of a launch without groups, where the kernel does not say."""

@@ -4,7 +4,8 @@ They are starting points: `schedule=` replaces any of them, and `tune=True` sear
 may also hold schedule options (`tessera.core.schedule.options`).
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from tessera.core.base import reductions
@@ -54,7 +55,8 @@ GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 
 
 def gemm_schedule(
-    machine: MachineKind, m: int, n: int, k: int, dtype: DType, *, heavy: bool = False, rounded: bool = False
+    machine: MachineKind, m: int, n: int, k: int, dtype: DType, *, heavy: bool = False, rounded: bool = False,
+    sums: int = 1,
 ) -> dict[str, int]:  # fmt: skip
     """Return the blocks of C (BM x BN) and the steps of K (BK).
 
@@ -64,11 +66,14 @@ def gemm_schedule(
     (4097 columns are 17 blocks of 256, and 5 rounds of blocks; 33 of 128 columns and 256 rows are 4.)
     heavy: what follows the product needs registers of its own (gelu), so that accumulators may only have half of them.
     rounded: factors of f32 become tf32, for which there are tensor cores
+    sums: how many products have a block of C each, in the registers of one: two of 128 columns read their common
+    factor as often as one of 256 does
     """
     if not machine.is_gpu:
         return _cpu_gemm(m, n, k)
     if dtype.bits > 16 and not rounded:
-        return _exact_gemm(machine, m, n)
+        exact = _exact_gemm(machine, m, n)
+        return {**exact, "BN": max(exact["BN"] // power_of_two(sums), 16)}
     wide = machine.wgmma
 
     def value(block: tuple[int, int]) -> float:
@@ -76,10 +81,52 @@ def gemm_schedule(
         rounds = -(-groups // processors(machine))
         return _WORTH[block] * m * n / (rounds * processors(machine) * block[0] * block[1])
 
-    most = (256 if wide else 128) // (2 if heavy else 1)
-    tall = wide and dtype.bits == 16 and not heavy
+    most = (256 if wide else 128) // max(2 if heavy else 1, min(power_of_two(sums), 4 if wide else 2))
+    tall = wide and dtype.bits == 16 and not heavy and sums == 1
     rows, columns = max((block for block in _WORTH if block[1] <= most and (tall or block != _TALL)), key=value)
     return {"BM": rows, "BN": columns, "BK": (128 if wide else 64) // dtype.bytes}
+
+
+def rectangle(machine: MachineKind, extents: Sequence[int], size: int) -> tuple[int, ...]:
+    """Return the extents of a block of about `size` elements of an array: a box, along each of its axes.
+
+    On GPUs powers of two, of which the fewest elements lie beyond the array, and of those the longest rows: 28 x 28
+    images of a batch are blocks of 8 images, 4 x 4 pixels each.  On the CPU whole rows, as many as there is room for.
+    """
+    if len(extents) < 2:
+        return (size,) * len(extents)
+    if not machine.is_gpu:
+        left, found = size, list[int]()
+        for extent in reversed(extents):
+            found.append(min(extent, left))
+            left //= found[-1]
+        return tuple(reversed(found))
+
+    def beyond(sizes: Sequence[int]) -> tuple[int, ...]:
+        covered = math.prod(-(-extent // size) * size for extent, size in zip(extents, sizes, strict=True))
+        return (covered, *(-size for size in reversed(sizes)))
+
+    return min(_boxes(size, len(extents)), key=beyond)
+
+
+def _boxes(size: int, axes: int) -> Iterator[tuple[int, ...]]:
+    """Yield the boxes of `size` elements, a power of two, whose sides are powers of two."""
+    if axes == 1:
+        yield (size,)
+        return
+    for first in (1 << bit for bit in range(size.bit_length())):
+        for rest in _boxes(size // first, axes - 1):
+            yield (first, *rest)
+
+
+def distant_rows(chosen: Mapping[str, int], columns: int) -> dict[str, int]:
+    """Return the blocks of a product whose rows lie far apart in memory, as the same pixel of many images does.
+
+    Small blocks wait for the copy engine then: 7 x 7 images of 512 channels take 90 us in blocks of 128 x 256 on an
+    H200, and 132 in those of 128 x 128, although these leave no multiprocessor without work.
+    """
+    small = (chosen["BM"], chosen["BN"]) == (128, 128) and columns > chosen["BN"]
+    return {**chosen, "BN": 2 * chosen["BN"]} if small else dict(chosen)
 
 
 def padding_pays(machine: MachineKind, m: int, n: int, k: int) -> bool:
@@ -140,6 +187,41 @@ def _cpu_gemm(m: int, n: int, k: int) -> dict[str, int]:
     while bm * bn > 128 * 128 and -(-m // bm) * -(-n // bn) < 2 * current().threads:
         bm, bn = (bm // 2, bn) if bm >= bn else (bm, bn // 2)
     return {"BM": bm, "BN": bn, "BK": clamp(k, 32, 256)}
+
+
+_PANEL: Final = 32
+"""Columns of f32 that the widest vectors multiply side by side: blocks are whole panels."""
+_PACKING: Final = 1.0
+"""Cycles that copying an element of a factor takes, where a multiply-add of 16 takes half a cycle: 0.7 seen."""
+_STORING: Final = 1.0
+_TAIL: Final = 0.5
+"""Of a block, that threads wait for one another at the end."""
+_MOST_DEPTH: Final = 512
+_MOST_SUMS: Final = 1 << 17
+"""Sums of a block at most: half a mebibyte of the second-level cache."""
+
+
+def even_gemm(m: int, n: int, k: int, *, batch: int = 1, sums: int = 1) -> dict[str, int]:
+    """Return the blocks of `batch` products on the CPU, where all extents are known when the kernel is compiled.
+
+    Shares of rows and columns as even as they come, not powers of two, so that neither threads nor vectors are left
+    over: the ones that take fewest cycles, counting multiply-adds, packing, and rounds of blocks.
+    """
+    threads, m, n, k = current().threads, max(1, m), max(1, n), max(1, k)
+    tail = _TAIL if threads > 1 else 0.0
+    sides = sorted({min(m, -(-m // parts // 8) * 8) for parts in range(1, m // 32 + 2)} & set(range(513))) or [512]
+    widths = sorted({-(-n // parts // _PANEL) * _PANEL for parts in range(1, n // _PANEL + 2)} & set(range(769)))
+
+    def cycles(block: tuple[int, int]) -> float:
+        rows, columns = block
+        rounds = -(-batch * -(-m // rows) * -(-n // columns) // threads)
+        each = sums * rows * columns * (k / 32 + _STORING) + _PACKING * k * (rows + sums * columns)
+        return (rounds + tail) * each
+
+    blocks = [(rows, columns) for rows in sides for columns in widths if sums * rows * columns <= _MOST_SUMS]
+    rows, columns = min(blocks, key=cycles)
+    depths = range(_MOST_DEPTH // 2, _MOST_DEPTH + 1, _PANEL)
+    return {"BM": rows, "BN": columns, "BK": k if k <= _MOST_DEPTH else min(depths, key=lambda d: (-(-k // d) * d, -d))}
 
 
 ATTENTION_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {

@@ -20,7 +20,7 @@ from tessera.session.compiled import Compiled
 _ENOUGH: Final = 2000
 """Samples in the kernel after which no further launch is begun: a share of 10 % is then known to within 1.4 %."""
 _PATIENCE: Final = 0.5
-"""Seconds after which none is."""
+"""Seconds after which none is, if the process was given as much processor time: a busy machine shows less of it."""
 _FEWEST: Final = 50
 """Samples that say anything."""
 
@@ -42,7 +42,8 @@ def line_shares(profile: Profile) -> LineShares | None:
     """Launch a profiled kernel again, on copies of its arguments, and sample which instructions its threads execute.
 
     None for a launch on a GPU, where the arguments are gone, for a launch too short to be seen, and on machines whose
-    threads cannot be sampled.  Takes half a second at most, or one launch.
+    threads cannot be sampled.  Takes half a second at most, or one launch; longer where other
+    processes take the processor.
     """
     origin = profile.origin
     values = origin.arguments.values() if origin is not None else None
@@ -68,14 +69,15 @@ def line_shares(profile: Profile) -> LineShares | None:
 def _sampled(kernel: Kernel, copies: ClonedArguments, grid: Grid | None, phases: Sequence["_Code"]) -> Numbers:
     """Launch until enough of the kernel was seen; return the addresses of the instructions."""
     with working(f"sampling {kernel.source.name}", _ENOUGH) as task, sampling() as addresses:
-        begun = time.monotonic()
+        ends = time.monotonic() + _PATIENCE
+        used = time.process_time() + _PATIENCE
         while True:
             kernel.launch(copies.values, None, grid)
             copies.restore()
             found = addresses()
             seen = sum(int(code.inside(found).sum()) for code in phases)
             task.step(min(seen, _ENOUGH))
-            if seen >= _ENOUGH or time.monotonic() > begun + _PATIENCE:
+            if seen >= _ENOUGH or (time.monotonic() > ends and time.process_time() > used):
                 return found
 
 

@@ -22,12 +22,14 @@ from tessera.core.program.arguments import ArrayArgument
 from tessera.core.progress import working
 from tessera.core.targets import TARGETS, TargetKind
 from tessera.core.work import Numbers, Work
+from tessera.graphs.function import GraphFunction
 from tessera.kernels.kernel import Kernel
 from tessera.kernels.signature import Described, plain
 from tessera.performance.device_model import Machine, measured_again, raised, this_machine
 from tessera.performance.launch_shape import bound_extents, launch_shape
 from tessera.performance.work_count import count_work
 from tessera.profiling.argument_clones import ClonedArguments, CloneRing
+from tessera.profiling.mesh_profile import MeshProfiler
 from tessera.profiling.origin import ArgumentReferences, Origin
 from tessera.profiling.records import read_records
 from tessera.profiling.results import Profile
@@ -106,10 +108,15 @@ class Profiler:
 def profile(kernel: Kernel, grid: object = None) -> Profiler:
     """Return `kernel`, to be profiled when it is called: `profile(saxpy)(x, y, 2.0)` gives a `Profile`.
 
+    A function of operators is profiled on a mesh: `MeshProfiler(f)`, which gives a `MeshProfile`.
     grid: groups of the launch, or (groups, lanes of a group), as in `kernel[grid, block]`; None: from the arguments
     Raises BadKernelOption for what is no kernel.
     """
-    if not isinstance(cast("object", kernel), Kernel):
+    given = cast("object", kernel)
+    if isinstance(given, GraphFunction):
+        # No overload: of a kernel whose type is not known, as of `compile_source`, the result would have none either.
+        return cast("Profiler", MeshProfiler(cast("GraphFunction[..., object]", given)))
+    if not isinstance(given, Kernel):
         name = getattr(kernel, "__name__", repr(kernel))
         raise BadKernelOption(f"{name} is no kernel, and so has no profile", hint="give what @kernel makes")
     if grid is None or isinstance(grid, Grid):

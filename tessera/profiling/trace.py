@@ -7,8 +7,9 @@ beside each other on one of them must not lie in one track.
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Final
 
+from tessera.core.planning.device_trace import TraceEvent
 from tessera.core.work import Numbers
 from tessera.performance.launch_geometry import coordinates
 from tessera.performance.slot_packing import packed_lanes
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
 _MICROSECOND: Final = 1e3
 _LANES: Final = 64
 """Tracks set aside for each unit."""
-
-
-class TraceEvent(TypedDict):
-    """One event of the Trace Event Format; `ts` and `dur` in microseconds."""
-
-    ph: str
-    name: str
-    pid: int
-    tid: NotRequired[int]
-    cat: NotRequired[str]
-    ts: NotRequired[float]
-    dur: NotRequired[float]
-    args: dict[str, str | int | float | list[int]]
 
 
 def write_trace(launches: "Sequence[Profile]", path: str | Path) -> Path:

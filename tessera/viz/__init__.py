@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tessera.viz.graph.view import graph_view as graph_view
     from tessera.viz.ir.explorer_view import explore as explore
     from tessera.viz.layouts.view import layout as layout
+    from tessera.viz.mesh.collectives_view import collectives as collectives
+    from tessera.viz.mesh.devices_view import devices as devices
+    from tessera.viz.mesh.plans_view import parallel as parallel
     from tessera.viz.mesh.view import mesh_view as mesh_view
     from tessera.viz.plans.fusion_view import fusion as fusion
     from tessera.viz.plans.memory_view import memory as memory
@@ -28,8 +31,10 @@ if TYPE_CHECKING:
     from tessera.viz.workbenches.view import workbench as workbench
 
 _DEFINED_IN: Final = {
+    "collectives": "tessera.viz.mesh.collectives_view",
     "dashboard": "tessera.viz.tuning.view",
     "dataflow": "tessera.viz.graph.view",
+    "devices": "tessera.viz.mesh.devices_view",
     "diff": "tessera.viz.diffs.view",
     "edit": "tessera.viz.editing.view",
     "explain": "tessera.viz.profile.advice_view",
@@ -41,6 +46,7 @@ _DEFINED_IN: Final = {
     "layout": "tessera.viz.layouts.view",
     "memory": "tessera.viz.plans.memory_view",
     "mesh_view": "tessera.viz.mesh.view",
+    "parallel": "tessera.viz.mesh.plans_view",
     "roofline": "tessera.viz.profile.roofline",
     "schedule": "tessera.viz.profile.schedule",
     "tiles": "tessera.viz.tile_debugger.view",
@@ -50,8 +56,10 @@ _DEFINED_IN: Final = {
 """Modules of the public functions, imported on first use."""
 
 __all__ = [
+    "collectives",
     "dashboard",
     "dataflow",
+    "devices",
     "diff",
     "edit",
     "explain",
@@ -63,6 +71,7 @@ __all__ = [
     "layout",
     "memory",
     "mesh_view",
+    "parallel",
     "roofline",
     "schedule",
     "tiles",

@@ -25,6 +25,12 @@ CLASSES: Final = (
     ("tessera.session.compiled", "IrText"),
     ("tessera.core.resources", "ResourceReport"),
     ("tessera.core.errors.base", "TesseraError"),
+    ("tessera.dist.meshes", "Mesh"),
+    ("tessera.dist.tensors", "Tensor"),
+    ("tessera.core.planning.device_timeline", "DeviceTimeline"),
+    ("tessera.profiling.mesh_profile", "MeshProfile"),
+    ("tessera.core.planning.parallel_plan", "PlanSearch"),
+    ("tessera.core.planning.parallel_plan", "ParallelPlan"),
 )
 """Module and name of each class that `renderings.RENDERINGS` shows."""
 

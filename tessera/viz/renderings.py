@@ -8,9 +8,14 @@ from typing import Any, Final, TypeAlias
 from tessera.core.compilation import Compilation
 from tessera.core.errors.base import TesseraError, render
 from tessera.core.listing import Listing
+from tessera.core.planning.device_timeline import DeviceTimeline
+from tessera.core.planning.parallel_plan import ParallelPlan, PlanSearch
 from tessera.core.resources import ResourceReport
+from tessera.dist.meshes import Mesh
+from tessera.dist.tensors import Tensor
 from tessera.kernels.kernel import Kernel
 from tessera.lowering.cuda.resources import resource_report
+from tessera.profiling.mesh_profile import MeshProfile
 from tessera.profiling.results import Profile
 from tessera.session.compiled import Compiled, IrText
 from tessera.tuning.background import BackgroundSearch
@@ -18,6 +23,10 @@ from tessera.tuning.results import Tuning
 from tessera.viz.error_view import error_html
 from tessera.viz.ir.explorer_view import Explorer, model_of
 from tessera.viz.kernel_view import kernel_html, kernel_text
+from tessera.viz.mesh.devices_view import devices
+from tessera.viz.mesh.placed import array_model
+from tessera.viz.mesh.plans_view import parallel
+from tessera.viz.mesh.view import mesh_view
 from tessera.viz.profile.timeline import timeline
 from tessera.viz.resources_view import resources_html, resources_text
 from tessera.viz.tuning.table import tuning_text
@@ -58,6 +67,17 @@ def listing_html(listing: Listing) -> str:
     return f'<pre style="{_PRE}"><code>{escape(listing.text)}</code></pre>'
 
 
+def tensor_html(tensor: Tensor) -> str:
+    """Return a tensor's text, and below it its shards on the mesh where they are blocks."""
+    head = f'<pre style="{_PRE}">{escape(repr(tensor))}</pre>'
+    return head if array_model(tensor) is None else head + mesh_view(tensor).html()
+
+
+def mesh_profile_html(profile: MeshProfile) -> str:
+    """Return the operators' times as text, and below them what each device did when."""
+    return f'<pre style="{_PRE}">{escape(str(profile))}</pre>' + devices(profile).html()
+
+
 Show: TypeAlias = Callable[[Any], str]  # of an object of the class that it is registered for
 
 
@@ -80,4 +100,10 @@ RENDERINGS: Final[Mapping[type, Rendering]] = {
     IrText: Rendering(str, lambda text: listing_html(text.listing)),
     ResourceReport: Rendering(resources_text, resources_html),
     TesseraError: Rendering(render, error_html),
+    Mesh: Rendering(repr, lambda mesh: mesh_view(mesh).html()),
+    Tensor: Rendering(repr, tensor_html),
+    DeviceTimeline: Rendering(lambda found: devices(found).text(), lambda found: devices(found).html()),
+    MeshProfile: Rendering(lambda found: found.text(), mesh_profile_html),
+    PlanSearch: Rendering(str, lambda search: parallel(search).html()),
+    ParallelPlan: Rendering(str, lambda plan: parallel(plan).html()),
 }

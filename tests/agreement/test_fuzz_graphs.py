@@ -11,13 +11,14 @@ import pytest
 from fuzz.__main__ import fuzz
 from fuzz.cascades import CascadeCase
 from fuzz.check import Outcome
-from fuzz.graph_check import check_graph, compile_graph
+from fuzz.graph_check import check_graph, compare, compile_graph
 from fuzz.graph_reduce import alike, reduced_graph
 from fuzz.graph_steps import graph_case_of
 from fuzz.graphs import DTYPES, VIEWS, GraphCase, Input, Step
 from fuzz.subjects import SUBJECTS
 from tessera.core.graph.expr import Literal, apply
 from tessera.core.graph.graph import Graph
+from tessera.graphs.executable import Executable
 
 TESTS = Path(__file__).parents[1]
 
@@ -100,6 +101,22 @@ def test_values_that_rounding_decides_are_not_compared() -> None:
     assert check_graph(unsteady, "cpu").kind == "agrees"
 
 
+def test_what_cancels_may_be_nothing() -> None:
+    """One over a difference of two equal sums: what is left of it is one rounding, or none."""
+    case = graph_case_of(52025)
+    assert check_graph(case, "cpu").kind == "agrees"
+
+
+def test_infinities_where_nothing_cancels_are_found() -> None:
+    inputs = (Input("x0", "f32", (64,), "plain", "ordinary"),)
+    case = GraphCase(4, inputs, (Step("v0", "1 / (x0 * x0 + 1.0)"),), ("v0",))
+    _, graph = case.captured()
+    (given,) = case.arguments()
+    executable = Executable(graph)
+    outcome = compare(graph, executable, [given], lambda x: (np.full_like(x, np.inf),), "cpu")
+    assert outcome.kind == "differs"
+
+
 def test_refused_graphs_are_no_failures() -> None:
     case = GraphCase(3, (Input("x0", "f32", (3, 4)),), (Step("v0", "op.matmul(x0, x0)"),), ("v0",))
     outcome = check_graph(case, "cpu")
@@ -107,7 +124,7 @@ def test_refused_graphs_are_no_failures() -> None:
     assert outcome.detail.startswith("TSR-E")
 
 
-@pytest.mark.parametrize("what", ["graphs", "cascades"])
+@pytest.mark.parametrize("what", ["graphs", "meshes", "cascades"])
 def test_the_command_line(what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{TESTS.parent}:{TESTS}")
     monkeypatch.setattr("fuzz.__main__.BATCH", 2)
@@ -116,7 +133,7 @@ def test_the_command_line(what: str, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_subjects() -> None:
-    assert list(SUBJECTS) == ["kernels", "graphs", "cascades"]
+    assert list(SUBJECTS) == ["kernels", "graphs", "meshes", "cascades"]
     graphs, cascades = SUBJECTS["graphs"], SUBJECTS["cascades"]
     assert graphs.check(graph_case_of(5), "cuda:sm_90a") == Outcome("agrees")
     case = cascades.case(7, False)

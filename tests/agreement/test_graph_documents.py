@@ -6,6 +6,7 @@
 from types import ModuleType
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ import tessera
 from support.operators import close, drawn
 from tessera import op
 from tessera.api.source_module import run_cell
+from tessera.core.program.types import Tile
 from tessera.core.settings import overridden
 
 ATTENTION: Final = """\
@@ -62,6 +64,12 @@ def train_step(batch):
     loss = loss_fn(out)
     return loss
 """
+FP6: Final = """\
+x: Tensor["B","D", fp6 @accum(fp32)]
+w: Tensor["D","K", fp6 @accum(fp32)]
+
+y = gemm(x, w)   # lowers to WGMMA + Transformer Engine configs
+"""
 
 
 @pytest.fixture(params=["interpret", "cpu"], autouse=True)
@@ -96,13 +104,23 @@ def test_attention():
     assert captured.startswith('"graph.module"')
     for name in ("attention/matmul", "attention/softmax", "attention/matmul.1"):
         assert f'composite = "{name}"' in captured
-    assert scheduled.startswith("schedule attention:")
+    assert scheduled.startswith("schedule attention: 1 kernel\n")  # "not as three sequential kernels"
 
 
 def test_matmul_with_a_tile_shape():
     a, b = drawn((150, 70), np.float32, 1), drawn((70, 140), np.float32, 2)
     close(cell(MATMUL, op=op, A=a, B=b).Y, a.astype(np.float64) @ b, 2e-6)
     assert "tile_shape = [128 : i64, 128 : i64, 64 : i64]" in op.matmul.inspect_ir("graph")
+
+
+def test_tiles_of_the_tile_shape():
+    """What the document says of the matmul's tiles, in the program that is compiled for tensor cores."""
+    a, b = drawn((300, 200), np.float16, 1), drawn((200, 260), np.float16, 2)
+    cell(MATMUL, op=op, A=a, B=b)
+    (kernel,) = op.matmul.kernels("cuda:sm_90a")
+    (product,) = (each for each in kernel.lowered.program.body.walk() if each.opcode == "dot")
+    shapes = [each.type.shape for each in product.operands[:2] if isinstance(each.type, Tile)]
+    assert shapes == [(128, 64), (64, 128)]
 
 
 def test_transformer_block():
@@ -156,3 +174,13 @@ def test_train_step():
         close(module.train_step(batch), ((batch.astype(np.float64) @ w - wanted) ** 2).mean(), 2e-6)
         batch += 1
     assert len(module.train_step.graphs) == 1
+
+
+def test_fp6_matmul_with_f32_accumulation():
+    x, w = drawn((20, 33), np.float32, 1), drawn((33, 7), np.float32, 2)
+    module = cell(FP6, x=x, w=w)
+    x6, w6 = (each.astype(ml_dtypes.float6_e3m2fn).astype(np.float64) for each in (x, w))
+    assert module.y.dtype == np.float32
+    close(module.y, x6 @ w6, 2e-6)
+    assert (module.x.codes.nbytes, module.w.codes.nbytes) == (20 * 27, 33 * 6)
+    assert '"fp6_e3m2 @accum(f32), 4 codes in 3 bytes"' in op.gemm.inspect_ir("graph")

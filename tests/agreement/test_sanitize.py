@@ -6,7 +6,7 @@ import pytest
 
 from agreement import sanitize
 from support.library import Call
-from tessera.ops.launch_recipe import LaunchRecipe
+from tessera.ops.recipes.launch_recipe import LaunchRecipe
 
 
 def test_without_the_tool_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -17,8 +17,8 @@ from support.simulate import compile_ptx
 from tessera.core.settings import overridden
 from tessera.lowering.cuda.fit import ONE_BY_ONE
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
+from tessera.ops.recipes.launch_recipe import LaunchRecipe
 from tessera.ops.reductions import prepare_reduce
 from tessera.ops.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
 from tessera.ops.transposition import prepare_transpose

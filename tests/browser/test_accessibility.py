@@ -11,8 +11,9 @@ from playwright.sync_api import Page
 
 import tessera
 from support.lab import Watch
+from support.mesh_mlp import arrays, line, mlp
 from support.operator_graphs import ROWS, classify
-from tessera import autotune, viz
+from tessera import autotune, dist, viz
 from tessera.core.base.dtypes import bf16
 from tessera.core.settings import overridden
 from tessera.kernels.kernel import Kernel
@@ -32,6 +33,7 @@ def product(A: f32[m, k], B: f32[k, n], C: mut f32[m, n]):
 """
 A, B, C = np.ones((40, 16), np.float32), np.ones((16, 24), np.float32), np.zeros((40, 24), np.float32)
 AnyView = View[Any]
+MODEL = dist.Transformer(layers=8, width=1024, heads=16, sequence=512, batch=64)
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +78,9 @@ VIEWS: Mapping[str, Callable[[Kernel, Profile, Path], AnyView]] = {
     "dataflow of a graph": lambda _, __, ___: viz.dataflow(classify, *ROWS),
     "fusion": lambda _, __, ___: viz.fusion(classify, *ROWS),
     "memory": lambda _, __, ___: viz.memory(classify, *ROWS),
+    "devices": lambda _, __, ___: viz.devices(mlp, *arrays(line(), stored=False)),
+    "collectives": lambda _, __, ___: viz.collectives(mlp, *arrays(line(), stored=False)),
+    "parallel": lambda _, __, ___: viz.parallel(dist.plan.search(MODEL, 8)),
     "workbench": lambda kernel, _, __: viz.workbench(kernel, A, B, C),
 }
 

@@ -35,7 +35,7 @@ def test_fusion_says_why_kernels_are_two_and_links_rows_to_lines(page: Page, tmp
     expect(view.locator(".tsr-item:focus")).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("Escape")
     expect(view.locator(".tsr-on")).to_have_count(0)
-    view.locator("summary").click()
+    view.locator("summary", has_text="what was tried").click()
     expect(view.locator(".tsr-merges tbody tr")).to_have_count(len(viz.fusion(classify, *ROWS).data.trials))
     assert watch.errors == []
 

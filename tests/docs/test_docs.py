@@ -12,7 +12,11 @@ from tessera.frontend.language.namespace import LANGUAGE, Namespace
 
 ROOT = Path(__file__).parents[2]
 LANGUAGE_PAGE = ROOT / "docs" / "language.md"
-PAGES = [ROOT / "README.md", LANGUAGE_PAGE, ROOT / "docs" / "graphs.md"]
+PAGES = [
+    ROOT / "README.md",
+    LANGUAGE_PAGE,
+    *(ROOT / "docs" / f"{name}.md" for name in ("graphs", "meshes", "collectives")),
+]
 SECTIONS = [
     pytest.param(page, blocks, id=f"{page.stem}: {heading}")
     for page in PAGES

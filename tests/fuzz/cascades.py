@@ -19,9 +19,9 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, arguments, substitute
 from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.schedule.cascade import Region
-from tessera.lowering.schedule.derive import derive
-from tessera.lowering.schedule.evaluate import evaluate
-from tessera.lowering.schedule.terms import NotSeparable
+from tessera.lowering.schedule.cascades.derive import derive
+from tessera.lowering.schedule.cascades.evaluate import evaluate
+from tessera.lowering.schedule.cascades.terms import NotSeparable
 from tessera.runtime.interpret.rounding import Numbers
 
 ROWS: Final = 4

@@ -1,4 +1,4 @@
-"""What is fuzzed: kernels, graphs of operators, cascades; how a seed becomes a case, and what is done with that."""
+"""What is fuzzed: kernels, graphs of operators, these on meshes, cascades; how a seed becomes a case, and what is done with that."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +11,8 @@ from fuzz.graph_reduce import reduced_graph
 from fuzz.graph_steps import graph_case_of
 from fuzz.graphs import GraphCase
 from fuzz.kernels import Case, case_of
+from fuzz.meshes import check_on_mesh
+from fuzz.meshes import describe as describe_on_mesh
 from fuzz.reduce import reduced
 
 RUN_HERE: Final = ("cpu", "interpret")
@@ -57,5 +59,6 @@ def _describe_cascade(case: CascadeCase) -> str:
 SUBJECTS: Final[dict[str, Subject]] = {
     "kernels": Subject(lambda seed, large: case_of(seed, large=large), check, describe_kernel, reduced),
     "graphs": Subject(lambda seed, _: graph_case_of(seed), _graph, GraphCase.script, _smaller_graph),
+    "meshes": Subject(lambda seed, _: graph_case_of(seed), check_on_mesh, describe_on_mesh, _smaller_graph),
     "cascades": Subject(lambda seed, _: cascade_case_of(seed), _cascade, _describe_cascade, lambda case, *_: case),
 }

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import tessera
+from support.mesh_arrays import Sharded
 from support.operators import Array, close, drawn
 from tessera import graph, op
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.permissions import ALGEBRA
+from tessera.core.placement.mesh import Mesh
 from tessera.graphs.differentiation import Derivative, Paired, inlined
 from tessera.graphs.function import GraphFunction
 from tessera.graphs.trace import tracing
@@ -81,3 +83,24 @@ def test_permissions_hold_for_derivatives():
         made = tessera.grad(GraphFunction(cubes, algebra=algebra))
         assert isinstance(made, Derivative)
         assert made.algebra == algebra
+
+
+@pytest.mark.parametrize("cuts", [("dp", ""), ("", "tp"), ("dp tp", ""), ("", "")], ids=str)
+def test_gradients_lie_as_what_they_are_the_gradients_of(cuts: tuple[str, str]):
+    mesh = Mesh.of(("dp", "tp"), range(4), (2, 2))
+    x, w = (np.random.default_rng(n).normal(size=(8, 8)).astype(np.float32) for n in range(2))
+    on_mesh = Sharded.of(x, mesh, "dp", ""), Sharded.of(w, mesh, *cuts)
+
+    def loss(x: Array, w: Array) -> Array:
+        return op.sum(op.tanh(op.matmul(x, w)))
+
+    value, (dx, dw) = tessera.value_and_grad(loss, argnums=(0, 1))(*on_mesh)
+    assert (dx.placement, dw.placement) == (on_mesh[0].placement, on_mesh[1].placement)
+    slope = 1 - np.tanh(x.astype(np.float64) @ w) ** 2
+    np.testing.assert_allclose(value.whole, np.tanh(x.astype(np.float64) @ w).sum(), rtol=1e-4)
+    np.testing.assert_allclose(dx.whole, slope @ w.T, atol=1e-4)
+    np.testing.assert_allclose(dw.whole, x.T @ slope, atol=1e-4)
+    _, pullback = tessera.vjp(op.matmul, *on_mesh)
+    by_x, by_w = pullback(np.ones((8, 8), np.float32))
+    assert (by_x.placement, by_w.placement) == (on_mesh[0].placement, on_mesh[1].placement)
+    np.testing.assert_allclose(by_w.whole, x.T @ np.ones((8, 8)), atol=1e-5)

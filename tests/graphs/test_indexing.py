@@ -16,7 +16,7 @@ from support.operators import Array, drawn
 from tessera import graph
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.settings import overridden
-from tessera.graphs.indexing import index_map_of
+from tessera.graphs.indexing import bounds, index_map_of
 from tessera.graphs.tracer import Tracer
 
 X = drawn((4, 5, 6), np.float32)
@@ -95,3 +95,10 @@ def test_a_value_is_no_index():
     with pytest.raises(CannotTrace, match="an index that is computed cannot be captured") as raised:
         graph.module(lambda x: [10, 20][x[0, 0, 0]])(X)
     assert "op.gather(x, index, axis)" in str(raised.value)
+
+
+@given(st.integers(0, 9), *(st.one_of(st.none(), st.integers(-12, 12)) for _ in range(3)))
+def test_slices_are_those_of_sequences(size: int, first: int | None, last: int | None, step: int | None):
+    given_slice = slice(first, last, step or None)
+    start, by, count = bounds(given_slice, size)
+    assert [start + by * n for n in range(count)] == list(range(size))[given_slice]

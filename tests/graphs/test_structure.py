@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.operators import Array
 from tessera.core.errors.catalog import CannotTrace
-from tessera.graphs.structure import Branch, Leaf, Static, flatten, leaves_in, names_of, unflatten
+from tessera.graphs.structure import Branch, Leaf, Static, flatten, leaves_in, matcher, names_of, unflatten
 
 
 class Pair(NamedTuple):
@@ -86,3 +86,39 @@ def test_what_can_change_unseen_is_refused():
     with pytest.raises(CannotTrace, match="set is neither an array nor something that stays the same") as raised:
         flatten([{1, 2}], [])
     assert "try: pass arrays, numbers, strings" in str(raised.value)
+
+
+def test_signs_of_zero_are_parts_of_the_program():
+    assert flatten(0.0, []) != flatten(-0.0, [])
+    assert flatten((X, 1.5), []) == flatten((X, 1.5), [])
+
+
+@pytest.mark.search
+@given(VALUES, VALUES)
+def test_a_matcher_takes_what_is_arranged_in_the_same_way(value: object, other: object):
+    leaves: list[object] = []
+    structure = flatten(value, leaves)
+    for each in (value, other):
+        wanted: list[object] = []
+        same = flatten(each, wanted) == structure
+        found: list[object] = []
+        if matcher(structure)(each, found):
+            # It leaves to the caller what stands in the places of arrays.
+            assert same or any(not isinstance(leaf, np.ndarray) for leaf in found)
+            assert [id(leaf) for leaf in found] == [id(leaf) for leaf in wanted] or not same
+        else:
+            assert not same
+
+
+@pytest.mark.parametrize(("value", "other"), [
+    (1, True), (1, 1.0), (0.0, -0.0), ("a", "b"), (None, 0), ((X,), [X]), ((X, X), (X,)), ({"a": X}, {"b": X}),
+    ({"a": X, "b": X}, {"b": X, "a": X}), ({"a": (X, 1)}, {"a": (X, 2)}), (Pair(X, 1), (X, 1)), (Layer(X, 1), Layer(X, 2)),
+    (X, [[1]]), ((X, 1), (X, [])),
+])  # fmt: skip
+def test_a_matcher_refuses_others(value: object, other: object):
+    leaves: list[object] = []
+    match, found = matcher(flatten(value, leaves)), list[object]()
+    assert match(value, found)
+    assert all(a is b for a, b in zip(found, leaves, strict=True))
+    found.clear()
+    assert not match(other, found) or not isinstance(found[0], np.ndarray)

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tessera import dist
 from tessera.core.base import dtypes
 from tessera.core.base.source import Span
 from tessera.core.errors.catalog import ArgumentType, NotAnArray
@@ -74,3 +75,14 @@ def test_plain():
     x = np.zeros(2)
     assert plain(x) is x
     assert plain(3) == 3
+
+
+@pytest.mark.parametrize("cut", ["tp", None])
+def test_arrays_on_a_mesh_name_index_launch(cut: str | None):
+    x = dist.tensor((4,), dist.Block(cut), dist.Mesh(("dp", "tp"), range(4), (2, 2)), name="x")
+    kind = "f32[4@tp]" if cut else "f32[4]"
+    with pytest.raises(NotAnArray, match="which lies on a mesh") as raised:
+        describe(x)
+    assert raised.value.message == f"a is {kind}, which lies on a mesh, and a kernel that is called runs on one device"
+    assert raised.value.hint == f'launch it on the shards: tessera.index_launch(axis="{cut or "dp"}")(kernel)(...)'
+    assert raised.value.span == SPAN

@@ -17,8 +17,8 @@ from support.library import bf16, f32
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.ops.attention import prepare_flash_attention
-from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
+from tessera.ops.recipes.launch_recipe import LaunchRecipe
 from tessera.ops.rows import prepare_layernorm, prepare_softmax
 
 VERSIONS: Final = accepted.read().versions

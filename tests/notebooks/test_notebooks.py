@@ -31,7 +31,12 @@ NAMES = [
     "16_from_slow_to_fast",
     "17_operator_graphs",
     "18_small_gpt",
+    "19_spectral_solver",
     "20_puzzles",
+    "21_tensor_parallelism",
+    "22_a_mesh_of_72",
+    "23_the_same_bits_everywhere",
+    "24_what_a_plan_costs",
 ]
 LARGEST_OUTPUT = 100_000
 LARGEST_WORKBENCH = 300_000  # eight views in one

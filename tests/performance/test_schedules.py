@@ -1,5 +1,7 @@
 """The default tuning parameters: legal for every size, and fitting the machine."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +56,15 @@ def test_blocks_that_leave_no_multiprocessor_without_work():
 def test_a_heavy_activation_halves_the_accumulators():
     assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16, heavy=True)["BN"] == 128
     assert schedules.gemm_schedule(MachineKind(GENERATIONS["sm_80"]), 4096, 4096, 4096, bf16, heavy=True)["BN"] == 64
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_products_of_one_loop_share_the_registers_of_one(heavy: bool):
+    for sums, columns in ((2, 128), (3, 64), (4, 64)):
+        found = schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16, heavy=heavy, sums=sums)
+        assert (found["BM"], found["BN"]) == (128, columns)
+    assert schedules.gemm_schedule(MachineKind(GENERATIONS["sm_80"]), 4096, 4096, 4096, bf16, sums=2)["BN"] == 64
+    assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, f32, sums=2)["BN"] == 64
 
 
 def test_small_products_keep_every_processor_busy():
@@ -216,3 +227,62 @@ def test_elements_of_64_bits_fill_two_registers(length: int, columns: int):
     assert not schedules.fits_tile(machine, 1 << 16, 64)
     assert schedules.fits_tile(machine, 1 << 16, 16)
     assert schedules.fits_tile(HOPPER, 1 << 30, 64)
+
+
+@pytest.mark.parametrize(
+    ("extents", "size", "box"),
+    [
+        ((256, 28, 28), 256, (16, 4, 4)),
+        ((256, 14, 14), 128, (32, 2, 2)),
+        ((256, 7, 7), 128, (128, 1, 1)),
+        ((256, 56, 56), 128, (2, 8, 8)),
+        ((1, 64, 48), 128, (1, 8, 16)),
+        ((1, 7, 7), 64, (1, 8, 8)),
+        ((5, 9), 16, (1, 16)),
+        ((100,), 128, (128,)),
+        ((), 128, ()),
+    ],
+)
+def test_boxes_of_pixels_leave_little_over(extents: tuple[int, ...], size: int, box: tuple[int, ...]):
+    found = schedules.rectangle(HOPPER, extents, size)
+    assert found == box
+    assert math.prod(found) == (size if extents else 1)
+
+
+def test_small_blocks_are_not_taken_where_rows_lie_apart():
+    """The pixels of 256 images of 7 x 7: 98 blocks of rows, in two rounds of 256 columns rather than three of 128."""
+    chosen = schedules.gemm_schedule(HOPPER, 12544, 512, 4608, bf16)
+    assert (chosen["BM"], chosen["BN"]) == (128, 128)
+    assert schedules.distant_rows(chosen, 512) == {**chosen, "BN": 256}
+    assert schedules.distant_rows(chosen, 128) == chosen
+
+
+def test_the_cpu_takes_whole_rows_of_pixels():
+    assert schedules.rectangle(MachineKind(), (2, 28, 28), 128) == (1, 4, 28)
+    assert schedules.rectangle(MachineKind(), (8, 7, 7), 512) == (8, 7, 7)
+    assert schedules.rectangle(MachineKind(), (2, 28, 300), 128) == (1, 1, 128)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16])
+@pytest.mark.parametrize("shape", [(1024, 1376, 512), (1, 4096, 64), (5, 33, 100), (0, 7, 0), (4095, 4097, 4090)])
+def test_even_blocks_on_the_cpu_leave_little_over(shape: tuple[int, int, int], threads: int):
+    m, n, k = shape
+    with overridden(threads=threads):
+        blocks = schedules.even_gemm(m, n, k)
+    for extent, name in zip(shape, ("BM", "BN", "BK"), strict=True):
+        block = blocks[name]
+        assert block > 0
+        assert -(-extent // block) * block < max(1, extent) + 32 * max(1, -(-extent // block))
+    assert blocks["BM"] * blocks["BN"] <= 1 << 17
+    assert blocks["BN"] % 32 == 0
+
+
+def test_even_blocks_keep_every_thread_busy():
+    with overridden(threads=16):
+        for m, n, k in ((1024, 1376, 512), (1024, 512, 1376), (512, 512, 1024), (8192, 512, 1024)):
+            blocks = schedules.even_gemm(m, n, k)
+            count = -(-m // blocks["BM"]) * -(-n // blocks["BN"])
+            assert count % 16 == 0, (m, n, k)
+        one = schedules.even_gemm(512, 512, 64)
+        many = schedules.even_gemm(512, 512, 64, batch=16)
+    assert one["BM"] * one["BN"] < many["BM"] * many["BN"], "a batch has work for every thread in larger blocks"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -61,6 +62,19 @@ def test_every_phase_is_seen():
     x = np.linspace(0, 1, 400_000, dtype=np.float32).reshape(400, 1000)
     found = shares_of(TWO, x, np.zeros_like(x), np.zeros_like(x))
     assert min(found.lines[5], found.lines[7]) > 0.15
+
+
+def test_threads_that_wait_for_something_else_cost_nothing():
+    ended = threading.Event()
+    threads = [threading.Thread(target=ended.wait) for _ in range(200)]
+    try:
+        for thread in threads:
+            thread.start()
+        test_every_phase_is_seen()
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_there_is_nothing_to_say():

@@ -13,8 +13,8 @@ from numpy.typing import DTypeLike
 from agreement.test_shipped import like
 from support.library import bf16, f16, f32
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
+from tessera.ops.recipes.launch_recipe import LaunchRecipe
 from tessera.ops.reductions import prepare_reduce
 from tessera.ops.rows import prepare_layernorm, prepare_softmax
 from tessera.ops.transposition import prepare_transpose

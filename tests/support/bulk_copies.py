@@ -180,10 +180,12 @@ def unproven(artifact: Artifact) -> list[str]:
         assert window is not None, one.text
         size = _element_bytes(artifact, window[1], places)
         inner = known.of(window[2].split(",")[0])
-        stored = one.operands[0].startswith(f"[{window[1]}")
-        shared = known.of((one.operands[1] if stored else one.operands[0]).strip("[]"))
         if (inner.value * size) % _UNIT or (size << inner.bits) % _UNIT:
             found.append(f"begins at {inner} elements of {size} bytes: {one.text}")
+        if "prefetch" in one.parts:  # into the L2 cache: there is no other side
+            continue
+        stored = one.operands[0].startswith(f"[{window[1]}")
+        shared = known.of((one.operands[1] if stored else one.operands[0]).strip("[]"))
         if shared.zeros < _LINE.bit_length() - 1:
             found.append(f"shared memory at {shared}: {one.text}")
     return found

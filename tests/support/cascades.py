@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tessera.core.base.dtypes import DType, boolean, f64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, cast
 from tessera.core.schedule.cascade import Cascade, Reduction, ReductionKind, Region
-from tessera.lowering.schedule.cascade_reference import CascadeState, evaluate_reductions, lift, lower, merge
+from tessera.lowering.schedule.cascades.cascade_reference import CascadeState, evaluate_reductions, lift, lower, merge
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -48,6 +48,9 @@ class E:
 
     def __rsub__(self, other: float) -> E:
         return self._reversed("sub", other)
+
+    def __floordiv__(self, other: E | float) -> E:
+        return self._binary("floordiv", other)
 
     def __mul__(self, other: E | float) -> E:
         return self._binary("mul", other)

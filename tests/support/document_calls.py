@@ -11,7 +11,7 @@ import tessera
 from support.documents import KERNELS
 from support.library import Arrays, Call, bf16, f16, f32, normal
 from tessera.core.base.reductions import tree_sum
-from tessera.ops.launch_recipe import Launch, LaunchRecipe
+from tessera.ops.recipes.launch_recipe import Launch, LaunchRecipe
 
 
 @cache

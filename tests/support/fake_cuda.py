@@ -17,11 +17,14 @@ import pytest
 from support import ptx_machine
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import CudaFailure
+from tessera.graphs import executable
 from tessera.runtime.driver import driver as door
 from tessera.runtime.driver.calls import Launch
-from tessera.runtime.driver.descriptors import Encoding, LaunchAttribute, LaunchConfig
+from tessera.runtime.driver.descriptors import Encoding, KernelNode, LaunchAttribute, LaunchConfig
 from tessera.runtime.launch import cuda
 from tessera.runtime.streams import streams
+
+_FIRST_NODE = 7  # its handle; those of a graph count on from there
 
 
 class Steps(list[tuple[Any, ...]]):  # the arguments of a copy and of a launch have nothing in common
@@ -32,6 +35,7 @@ class FakeDriver(door.Driver):
     """A driver with this process's memory as the device's: every call that the runtime makes, without CUDA.
 
     sizes: (blocks, lanes, bytes of dynamic shared memory) of each launch; clusters: blocks of each launch's cluster
+    linked: whether devices may read each other's memory
     keep: sizes of the parameters, in bytes, of which `parameters` then notes the bytes of each launch
     statuses: what the next calls of `start` give instead of running
     """
@@ -64,6 +68,7 @@ class FakeDriver(door.Driver):
         self.resident_blocks = 2
         self.keep: list[int] = []
         self.parameters: list[list[bytes]] = []
+        self.linked = True
 
     # contexts: context n belongs to device n - 1
 
@@ -103,6 +108,10 @@ class FakeDriver(door.Driver):
 
     def is_pinned(self, address: int) -> bool:
         return any(s <= address < s + a.nbytes and self.owners.get(s) == -1 for s, a in self.memory.items())
+
+    def let_peer(self, device: int, peer: int) -> bool:
+        self.log.append(("let peer", device, peer))
+        return self.linked
 
     def count(self) -> int:
         return self.devices
@@ -159,7 +168,8 @@ class FakeDriver(door.Driver):
         stream = config.stream or 0
         if stream in self.captured:
             copy = LaunchConfig.from_buffer_copy(config)
-            self.captured[stream].append((function.value, copy, addresses.value, cluster))
+            place, keep = self._snapshot(function.value, addresses.value)
+            self.captured[stream].append((function.value, copy, place, cluster, keep))
             return 0
         return self._launch(function.value, config, addresses.value, cluster, stream)
 
@@ -174,6 +184,22 @@ class FakeDriver(door.Driver):
         if self.run:
             self._run(self.functions[function], config, addresses)
         return 0
+
+    def parameter_sizes(self, function: int) -> list[int]:
+        """The bytes of each parameter of a function; none where they are not known."""
+        if self.keep:
+            return self.keep
+        return [8] * len(ptx_machine.parse(self.functions[function]).parameters) if self.run else []
+
+    def _snapshot(self, function: int, addresses: int) -> tuple[int, object]:
+        """Copy parameters as they are now, as a captured graph does: the place of their addresses, and what holds them."""
+        sizes = self.parameter_sizes(function)
+        if not sizes:
+            return addresses, None
+        places = (ctypes.c_uint64 * len(sizes)).from_address(addresses)
+        held = [ctypes.create_string_buffer(ctypes.string_at(a, n), n) for a, n in zip(places, sizes, strict=True)]
+        made = (ctypes.c_uint64 * len(sizes))(*map(ctypes.addressof, held))
+        return ctypes.addressof(made), (made, held)
 
     def _run(self, text: str, config: LaunchConfig, parameters: int) -> None:
         kernel = ptx_machine.parse(text)
@@ -217,6 +243,10 @@ class FakeDriver(door.Driver):
     def upload(self, address: int, array: np.ndarray, stream: int) -> None:
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
 
+    def send(self, address: int, array: np.ndarray, stream: int) -> None:
+        self.log.append(("send", stream, array.nbytes))
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
     def download(self, array: np.ndarray, address: int, stream: int) -> None:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
@@ -226,6 +256,11 @@ class FakeDriver(door.Driver):
             return
         self.log.append(("copy", stream, size))
         ctypes.memmove(target, source, size)
+
+    def copy_rows(self, target: tuple[int, int], source: tuple[int, int], width: int, rows: int, stream: int) -> None:
+        self.log.append(("copy rows", stream, width, rows))
+        for row in range(rows):
+            ctypes.memmove(target[0] + row * target[1], source[0] + row * source[1], width)
 
     def pinned(self, size: int) -> int:
         start = self.allocate(size, 0)
@@ -297,16 +332,28 @@ class FakeDriver(door.Driver):
     def instantiate(self, graph: object) -> int:
         assert isinstance(graph, Steps)
         handle = self.handle()
-        self.graphs[handle] = graph
+        self.graphs[handle] = Steps(graph)
         return handle
 
     def only_node(self, graph: object) -> int:
         assert isinstance(graph, Steps)
         (_node,) = graph
-        return 7
+        return _FIRST_NODE
 
-    def set_parameters(self, executable: ctypes.c_void_p, node: object, parameters: object) -> int:
+    def kernel_nodes(self, graph: object, count: int) -> list[tuple[int, int, int]]:
+        assert isinstance(graph, Steps)
+        assert len(graph) == count
+        return [(_FIRST_NODE + number, step[0], step[2]) for number, step in enumerate(graph)]
+
+    def set_parameters(self, executable: ctypes.c_void_p, node: ctypes.c_void_p, parameters: ctypes.c_void_p) -> int:
         self.log.append(("set parameters", executable.value))
+        steps = self.graphs[executable.value or 0]
+        number = (node.value or 0) - _FIRST_NODE
+        function, config, _, cluster, _ = steps[number]
+        told = KernelNode.from_address(parameters.value or 0)
+        assert told.function == function
+        place, keep = self._snapshot(function, told.parameters)
+        steps[number] = (function, config, place, cluster, keep)
         return 0
 
     def update(self, executable: object, graph: object) -> bool:
@@ -314,7 +361,7 @@ class FakeDriver(door.Driver):
         assert isinstance(graph, Steps)
         if [step[0] == "copy" for step in self.graphs[executable]] != [step[0] == "copy" for step in graph]:
             return False
-        self.graphs[executable] = graph
+        self.graphs[executable] = Steps(graph)
         return True
 
     def replay(self, executable: ctypes.c_void_p, stream: ctypes.c_void_p) -> int:
@@ -366,10 +413,12 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """Let the runtime use `fake` as its driver.
 
     Streams of the test are known until it ends: one that a traceback holds on to must not be waited for by later tests,
-    which have no such driver.
+    which have no such driver.  So are graphs, whose launches are bound to it.
     """
     known = weakref.WeakValueDictionary(streams._Known.streams)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(streams._Known, "streams", known)  # pyright: ignore[reportPrivateUsage]
+    known_executables = executable._KnownExecutables()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(executable, "_KNOWN", known_executables)
     monkeypatch.setattr(cuda, "driver", lambda: fake)
     monkeypatch.setattr(door, "driver", lambda: fake)
     monkeypatch.setattr(door, "loaded", lambda: fake)

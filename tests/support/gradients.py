@@ -21,9 +21,11 @@ STEP = 1e-6
 
 Made: TypeAlias = Value | tuple[Value, ...]
 Make: TypeAlias = (
-    Callable[[GraphBuilder, Value], Made]
+    Callable[[GraphBuilder], Made]
+    | Callable[[GraphBuilder, Value], Made]
     | Callable[[GraphBuilder, Value, Value], Made]
     | Callable[[GraphBuilder, Value, Value, Value], Made]
+    | Callable[[GraphBuilder, Value, Value, Value, Value], Made]
 )
 """What builds a graph of its inputs."""
 Case: TypeAlias = tuple[Make, *tuple[tuple[DType, tuple[int, ...]], ...]]

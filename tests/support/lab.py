@@ -154,7 +154,11 @@ def running_lab(home: Path) -> Generator[Lab]:
             yield Lab(url, root, environment)
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            try:
+                server.wait(timeout=60)
+            except subprocess.TimeoutExpired:  # it waits for kernels that do not end
+                server.kill()
+                server.wait()
 
 
 def _wait_for(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -63,3 +63,9 @@ def close(got: ArrayLike, want: ArrayLike, tolerance: float) -> None:
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+COLLECTIVES = (
+    "all_gather", "all_reduce", "all_to_all", "broadcast", "check_replicas", "permute", "reduce_scatter", "send_recv",
+)  # fmt: skip
+"""Operators on the values of all ranks of a mesh at once; `tests/ops/test_collectives.py` has their cases."""

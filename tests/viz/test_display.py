@@ -105,6 +105,21 @@ def test_code_for_a_gpu_comes_with_its_resources(formatter: Formatter) -> None:
     assert "resources: registers" not in on_cpu["text/html"]
 
 
+def test_meshes_and_tensors_show_their_shards(formatter: Formatter) -> None:
+    mesh = tessera.dist.Mesh(("dp", "tp", "pp"), range(72), (4, 9, 2))
+    data, _ = formatter.format(mesh)
+    assert data["text/plain"] == "mesh(dp=4, tp=9, pp=2), 72 devices, all simulated: sim:0 to sim:71"
+    assert 'data-kind="mesh"' in data["text/html"]
+    assert "tray 17" in data["text/html"]
+    w = tessera.dist.tensor((1_000_000, 1_000_000, 3), tessera.dist.ShardSpec((0, 1), ("tp", "pp")), mesh, "bf16", "W")
+    data, _ = formatter.format(w)
+    assert data["text/plain"] == repr(w)
+    assert "[888896:1000000, 500000:1000000, 0:3]" in data["text/html"]
+    cyclic, _ = formatter.format(tessera.dist.tensor((9, 9), tessera.dist.Cyclic("dp"), mesh))
+    assert "f32[9@dp:cyclic, 9] on mesh" in cyclic["text/html"]
+    assert "data-kind" not in cyclic["text/html"]
+
+
 def test_unregistering_leaves_nothing(formatter: Formatter) -> None:
     display.unregister(formatter)
     assert not formatter.mimebundle_formatter.type_printers

@@ -10,13 +10,18 @@ interface Derived extends Place { section: string; symbol: string; text: string 
 interface Kernel { number: number; name: string; form: string; words: string; cost: Cost; reads: string[]; writes: string[]; rows: Row[]; algebra: Derived[]; lines: number[] }
 interface Boundary extends Place { producer: number; consumer: number; arrays: string[]; bytes: number; rule: string; words: string; detail: string; remedy: string; saved: number; about: string[] }
 interface Trial { parts: string[]; form: string; rule: string; words: string; before: Cost; after: Cost; ops: number[] }
-interface Payload { title: string; group: string; saved: string; separate: Cost; fused: Cost; kernels: Kernel[]; boundaries: Boundary[]; trials: Trial[] }
+interface Rule { name: string; permission: string; words: string; lines: number[] }
+interface Form { verdict: string; rules: Rule[]; cost: Cost; nanoseconds: number; more: number; lines: number[] }
+interface Permission { name: string; cost: Cost; nanoseconds: number }
+interface Forms { permitted: string[]; written: number; forms: Form[]; permissions: Permission[]; limit: string }
+interface Payload { title: string; group: string; saved: string; separate: Cost; fused: Cost; kernels: Kernel[]; boundaries: Boundary[]; trials: Trial[]; forms: Forms }
 
 const SECTIONS: Record<string, string> = {
   carried: "the loop carries", "begins with": "it begins with", merge: "two parts of the axis, ′ and ″, merge", result: "in the end",
 };
 const flop = (count: number): string => `${amount(count)}FLOP`;
 const bytes = (count: number): string => `${amount(count)}B`;
+const micro = (nanoseconds: number): string => `${(nanoseconds / 1000).toFixed(2)} µs`;
 const where = (lines: number[]): string => (lines.length ? `line ${lines.join(", ")}` : "");
 
 class Fusion {
@@ -28,7 +33,7 @@ class Fusion {
     const list = make("div", { class: "tsr-kernels", onkeydown: (event: KeyboardEvent) => this.keys(event) }, ...data.kernels.flatMap((each) => this.kernel(each)));
     root.append(
       make("div", { class: "tsr-head" }, make("span", { class: "tsr-name" }, data.title), make("span", { class: "tsr-pill" }, plural(data.kernels.length, "kernel"))),
-      this.totals(), list, this.trials(), this.status);
+      this.totals(), list, make("div", { onkeydown: (event: KeyboardEvent) => this.keys(event) }, this.forms()), this.trials(), this.status);
     this.tell();
     this.stop = context.bus.subscribe(root, (selection) => this.mark(selection));
     if (context.bus.selection) this.mark(context.bus.selection);
@@ -91,6 +96,26 @@ class Fusion {
     node.classList.add("tsr-boundary");
     node.dataset.rule = one.rule;
     return node;
+  }
+
+  /** Why not another form: equal graphs, the one that is scheduled first, then those that cost more. */
+  private forms(): HTMLElement {
+    const { forms, permissions, permitted, written, limit } = this.data.forms;
+    const rejected = forms.filter((each) => each.verdict === "rejected").length;
+    const rows = forms.map((each) => {
+      const chosen = each.verdict === "chosen";
+      const rules = each.rules.length ? each.rules.map((rule) => make("div", {}, make("code", {}, rule.name), " ", make("span", { class: "tsr-pill" }, rule.permission),
+        " ", rule.words, " ", make("span", { class: "tsr-soft" }, where(rule.lines)))) : [make("div", {}, "as it is written")];
+      const node = this.row({ lines: each.lines, ops: [] }, `${each.verdict} form`,
+        make("div", {}, make("b", { class: chosen ? "tsr-p" : "tsr-m" }, chosen ? "✓ chosen" : "✗ rejected"), ` ${chosen ? micro(each.nanoseconds) : `+${micro(each.more)}`} `,
+          make("span", { class: "tsr-soft" }, `${plural(each.cost.kernels, "kernel")} · ${flop(each.cost.operations)} · ${bytes(each.cost.bytes)}`)), ...rules);
+      node.dataset.verdict = each.verdict;
+      return node;
+    });
+    const gains = permissions.map((each) => make("div", { class: "tsr-remedy" }, make("b", {}, `algebra="${each.name}"`), ` would give ${micro(each.nanoseconds)}, ${plural(each.cost.kernels, "kernel")}, ${bytes(each.cost.bytes)}`));
+    return make("details", { class: "tsr-merges tsr-forms" },
+      make("summary", {}, `why not another form: 1 chosen, ${rejected} rejected; permitted: ${permitted.join(", ")}`),
+      make("div", { class: "tsr-soft" }, `prices are of the reference machine; as it is written: ${micro(written)}${limit ? `; the search ${limit}` : ""}`), ...rows, ...gains);
   }
 
   private trials(): HTMLElement {

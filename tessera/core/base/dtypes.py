@@ -15,9 +15,12 @@ import numpy as np
 _BYTE: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """One element type: `name` as users write it, `kind` in `float`, `int`, `uint`, `bool`, width in `bits`."""
+    """One element type: `name` as users write it, `kind` in `float`, `int`, `uint`, `bool`, width in `bits`.
+
+    There is one object of each, which is what tells them apart: types are compared all the time.
+    """
 
     name: str
     kind: str

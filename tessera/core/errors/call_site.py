@@ -8,6 +8,7 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final, TypeVar, cast
@@ -72,9 +73,14 @@ def function_source(function: object) -> Source | None:
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame that runs code which is not Tessera's."""
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+@lru_cache(_MOST_KNOWN)
+def _is_ours(name: str) -> bool:
+    return name.startswith(_OURS)
 
 
 def _span(frame: FrameType, lines: list[str]) -> Span | None:

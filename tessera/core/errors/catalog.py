@@ -2,7 +2,7 @@
 
 Raise the class with a message that names the user's own things, the span, and the remedy as `hint`.  Codes: E0xx the
 text, E1xx names and types, E2xx shapes and memory, E3xx control flow, E4xx launches, E5xx sanitizer,
-E8xx graphs of operators, E9xx ours.
+E6xx meshes, E8xx graphs of operators, E9xx ours.
 """
 
 from tessera.core.errors.base import TesseraError
@@ -594,6 +594,16 @@ class CannotTrace(TesseraError):
     title = "cannot be captured in a graph"
 
 
+class CannotRaise(TesseraError):
+    """A kernel without a graph of its own mathematics, which a derivative would need.
+
+    Example: one whose lanes exchange values, launched in a function that `tessera.grad` differentiates.
+    """
+
+    code = "TSR-E441"
+    title = "kernel cannot be raised to a graph"
+
+
 class ContextLost(CudaFailure):
     """A kernel faulted on the GPU, and with it went the process's CUDA context.
 
@@ -696,3 +706,149 @@ class WrongAdjoint(TesseraError):
 
     code = "TSR-E802"
     title = "wrong adjoint"
+
+
+class BadMesh(TesseraError):
+    """Devices, axes and extents that make no mesh.  Example: `dist.Mesh(axes=["tp"], devices=range(8), shape=(9,))`."""
+
+    code = "TSR-E601"
+    title = "not a mesh"
+
+
+class BadReductionTree(TesseraError):
+    """A tree that does not fold these leaves.  Example: `op.all_reduce(x, mesh=mesh, tree=(2, 2), leaves=8)`."""
+
+    code = "TSR-E660"
+    title = "bad reduction tree"
+
+
+class BadReduction(TesseraError):
+    """A reduction over ranks that has no meaning for its operands.  Example: `op.all_reduce(integers, op="mean")`."""
+
+    code = "TSR-E661"
+    title = "no such reduction over ranks"
+
+
+class RankMismatch(TesseraError):
+    """Values of ranks that do not go together.  Example: `op.all_reduce([a, b], mesh=mesh)` over three devices."""
+
+    code = "TSR-E662"
+    title = "ranks do not agree"
+
+
+class RanksMissing(TesseraError):
+    """Ranks that did not come to a barrier in time.  Example: one of four that waits for something else."""
+
+    code = "TSR-E663"
+    title = "ranks are missing"
+
+
+class ReplicasDiffer(TesseraError):
+    """Replicas of one value that differ in bits.  Example: `check_replicas(x)` after one rank has changed its own."""
+
+    code = "TSR-E664"
+    title = "replicas differ"
+
+
+class CollectiveStopped(TesseraError):
+    """A collective that was ended before it was done.  Example: Ctrl-C, or another rank that failed."""
+
+    code = "TSR-E665"
+    title = "stopped before its end"
+
+
+class NeedsMesh(TesseraError):
+    """A collective outside of a mesh, or a mesh of devices that cannot run it.
+
+    Example: a graph with `op.all_reduce(x, axis="tp")` that is called with an array of NumPy.
+    """
+
+    code = "TSR-E652"
+    title = "needs a mesh"
+
+
+class AmbiguousSharding(TesseraError):
+    """Two ways to cut an operation over a mesh that cost the same, and both move something.
+
+    Example: a product of `x[8@dp, 8]` and `w[8@dp, 8]`, where either may be gathered.
+    """
+
+    code = "TSR-E651"
+    title = "ambiguous sharding"
+
+
+class BadShardSpec(TesseraError):
+    """Dimensions or mesh axes that cannot be cut so.
+
+    Example: `ShardSpec(partition=("row", "col"), mesh_axes=("tp", "tp"))`, which cuts two dimensions by one axis.
+    """
+
+    code = "TSR-E602"
+    title = "cannot be sharded so"
+
+
+class UnevenShards(TesseraError):
+    """An extent that a mesh does not divide, where that was ruled out.
+
+    Example: `ShardSpec(partition=("row",), mesh_axes=("tp",), uneven="refuse")` for 8192 rows and 9 devices.
+    """
+
+    code = "TSR-E603"
+    title = "the mesh does not divide the extent"
+
+
+class MeshMemory(TesseraError):
+    """A plan that does not fit the memory of the mesh's devices, with one that would.
+
+    Example: `dist.tensor(shape=(1_000_000, 1_000_000), ...)` over 2 devices of 80 GiB.
+    """
+
+    code = "TSR-E604"
+    title = "does not fit the devices' memory"
+
+
+class NotStored(TesseraError):
+    """A tensor that is read while it is only declared.  Example: `numpy.asarray(W)` before `W[...] = w`."""
+
+    code = "TSR-E605"
+    title = "nothing is stored yet"
+
+
+class RegionConflict(TesseraError):
+    """Points of an index launch that get in each other's way.
+
+    Example: `index_launch(axis="tp")(norm_layer)(X.parts("tp"), Y)`, where tp does not cut Y: every point writes it.
+    """
+
+    code = "TSR-E606"
+    title = "points conflict"
+
+
+class BadIndexLaunch(TesseraError):
+    """An index launch that says too little, or does not fit its arguments.
+
+    Example: `index_launch(axis="tp")(k)(x)` with arrays alone, which lie on no mesh.
+    """
+
+    code = "TSR-E607"
+    title = "cannot be launched over a mesh"
+
+
+class BadModel(TesseraError):
+    """A model that cannot be planned: extents that do not fit each other, or arguments that are missing.
+
+    Example: `dist.Transformer(layers=12, width=768, heads=7, sequence=1024, batch=8)`: 7 does not divide 768.
+    """
+
+    code = "TSR-E608"
+    title = "no model that can be planned"
+
+
+class NoPlanFits(TesseraError):
+    """A search among ways to spread a model over devices of which none fits, with what would.
+
+    Example: `dist.plan.search(model, 8)` for a model of a trillion parameters.
+    """
+
+    code = "TSR-E609"
+    title = "no plan fits the devices"

@@ -11,6 +11,7 @@ from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import UNKNOWN_SOURCE, Body, Graph, Node, Origin, Routine, Tensor, Value
 from tessera.core.graph.index_maps import IndexMap, broadcast, identity, nests, reshape, transpose
 from tessera.core.graph.infer import infer, infer_all
+from tessera.core.graph.numerics import Numerics
 from tessera.core.program.program import Attribute
 
 
@@ -93,6 +94,23 @@ class GraphBuilder:
             node = replace(node, ident=self._next)
         self._next = node.ident + 1
         self.nodes.append(node)
+
+    def stored(self, value: Value, numerics: Numerics) -> Value:
+        """Say of the newest value that its elements are codes: return what stands for it from now on."""
+        node = self.nodes[-1]
+        assert node.results == (value,)
+        fresh = replace(value, numerics=numerics)
+        self.nodes[-1] = replace(node, results=(fresh,))
+        return fresh
+
+    @property
+    def next_ident(self) -> int:
+        """The number of the next node."""
+        return self._next
+
+    def skip_to(self, ident: int) -> None:
+        """Leave numbers below this one to others."""
+        self._next = max(self._next, ident)
 
     # Maps
 

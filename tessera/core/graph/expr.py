@@ -8,6 +8,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, TypeAlias
 from typing import cast as cast_type
 
@@ -15,6 +16,9 @@ from tessera.core.base.dtypes import DType, boolean
 from tessera.core.program.spec import BINARY, PREDICATES, UNARY
 
 Number: TypeAlias = int | float | bool
+
+_MOST_KNOWN: Final = 1 << 12
+"""Expressions of which it is remembered what is in them: rules and passes ask for the same ones again and again."""
 
 OPCODES: Final = frozenset({*BINARY, *UNARY, "fma", "cmp", "select", "cast"})
 """The operations of expressions: those of a Program that work element by element."""
@@ -60,6 +64,27 @@ class Apply:
     def __hash__(self) -> int:
         return self._hash  # kept: expressions are keys of tables, and the trees are deep
 
+    def __eq__(self, other: object) -> bool:
+        """Compare each two shared parts once: as trees, ten rounds of a generator of random bits have no end."""
+        if self is other or not isinstance(other, Apply) or self._hash != other._hash:
+            return self is other
+        waiting: list[tuple[Expr, Expr]] = [(self, other)]
+        seen: set[tuple[int, int]] = set()
+        while waiting:
+            a, b = waiting.pop()
+            if a is b or (id(a), id(b)) in seen:
+                continue
+            if not isinstance(a, Apply) or not isinstance(b, Apply):
+                if a != b:
+                    return False
+                continue
+            mine, theirs = (a._hash, a.opcode, a.dtype, a.predicate), (b._hash, b.opcode, b.dtype, b.predicate)
+            if mine != theirs or len(a.operands) != len(b.operands):
+                return False
+            seen.add((id(a), id(b)))
+            waiting += zip(a.operands, b.operands, strict=True)
+        return True
+
 
 Expr: TypeAlias = Argument | Literal | Apply
 
@@ -89,6 +114,15 @@ def cast(operand: Expr, dtype: DType) -> Expr:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """Yield every expression in `expr` once, operands before what is made of them."""
+    return iter((expr,) if not isinstance(expr, Apply) else _walked(expr))
+
+
+@lru_cache(_MOST_KNOWN)
+def _walked(expr: Expr) -> tuple[Expr, ...]:
+    return tuple(_walk(expr))
+
+
+def _walk(expr: Expr) -> Iterator[Expr]:
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(expr, False)]
     while stack:
@@ -162,7 +196,8 @@ def to_text(expr: Expr, names: Sequence[str] = ()) -> str:
         if each.opcode == "cmp":
             return f"({operands[0]} {_COMPARISONS[each.predicate]} {operands[1]})"
         if each.opcode == "neg":
-            return f"-{operands[0]}"
+            # A literal is no negative one: -(3.0) is not -3.0.
+            return f"-({operands[0]})" if isinstance(each.operands[0], Literal) else f"-{operands[0]}"
         return f"{each.dtype.name if each.opcode == 'cast' else each.opcode}({', '.join(operands)})"
 
     return str(fold(expr, leaf, node))

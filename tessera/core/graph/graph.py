@@ -10,6 +10,7 @@ from tessera.core.base.dtypes import DType
 from tessera.core.base.source import NOWHERE, Source, Span
 from tessera.core.graph.expr import Expr
 from tessera.core.graph.index_maps import IndexMap
+from tessera.core.graph.numerics import Numerics
 from tessera.core.program.program import Attribute
 
 if TYPE_CHECKING:
@@ -41,11 +42,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorValue:
-    """One tensor of a graph.  Identity is the object; `name` is the user's word for it, where there is one."""
+    """One tensor of a graph.  Identity is the object; `name` is the user's word for it, where there is one.
+
+    numerics: of the array that these are the codes of, packed where the format is
+    """
 
     type: Tensor
     name: str = ""
     span: Span = NOWHERE
+    numerics: Numerics | None = None
 
 
 Value: TypeAlias = TensorValue
@@ -75,7 +80,7 @@ NodeAdjoint: TypeAlias = Callable[["GraphBuilder", "Node", Sequence[Value]], Seq
 """Appends the nodes of an adjoint: from the cotangents of the results that are floats to one an operand, or None."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Routine:
     """Describe what a `call` means: its results, its derivative, and what computes it.
 
@@ -84,7 +89,9 @@ class Routine:
     types: of the results, from those of the operands and the node's attributes; raises ValueError for what it refuses
     run: computes it on arrays
     native: whether `run` takes the caller's own arrays, such as PyTorch's, instead of those of NumPy or CuPy
+    fills: whether `run` is given the arrays of its results behind its operands, and fills them
     adjoint: None for an operator without a derivative
+    real: what a definition is over real numbers, where it rounds by itself: of operands before they were rounded
     """
 
     name: str
@@ -93,7 +100,9 @@ class Routine:
     run: Callable[[Sequence[object], Mapping[str, Attribute]], Sequence[object]] | None = None
     definition: "Graph | None" = None
     native: bool = False
+    fills: bool = False
     adjoint: NodeAdjoint | None = None
+    real: "Graph | None" = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,11 @@ and broadcasts are one kind of value.  Elements whose index lies outside the ope
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+_MOST_KNOWN: Final = 4096
+"""Reshapes that are remembered: the layers of a model ask for the same ones."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -117,17 +122,29 @@ def reshape(shape: Sequence[int], result: Sequence[int]) -> IndexMap:
     Axes are grouped so that each group of the operand holds as many elements as one of the result: within a group an
     operand's axis is a quotient and a remainder of the group's linear index, which is a sum of the result's axes.
     """
+    found = _reshape(tuple(shape), tuple(result))
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+@lru_cache(_MOST_KNOWN)
+def _reshape(shape: tuple[int, ...], result: tuple[int, ...]) -> IndexMap | str:
+    """Return the view of `reshape`, or why there is none."""
     if math.prod(shape) != math.prod(result):
-        raise ValueError(f"{tuple(shape)} has not as many elements as {tuple(result)}")
+        return f"{shape} has not as many elements as {result}"
     if 0 in shape:
-        return IndexMap(tuple(result), tuple(Affine() for _ in shape))
+        return IndexMap(result, tuple(Affine() for _ in shape))
     axes: list[Affine] = []
     mine, theirs = 0, 0
     while mine < len(shape) or theirs < len(result):
         mine_end, theirs_end = _group(shape, result, mine, theirs)
-        axes += _group_axes(shape[mine:mine_end], result[theirs:theirs_end], theirs)
+        made = _group_axes(shape[mine:mine_end], result[theirs:theirs_end], theirs)
+        if made is None:
+            return f"the extents {shape} and {result} do not nest"
+        axes += made
         mine, theirs = mine_end, theirs_end
-    return IndexMap(tuple(result), tuple(axes))
+    return IndexMap(result, tuple(axes))
 
 
 def _group(shape: Sequence[int], result: Sequence[int], mine: int, theirs: int) -> tuple[int, int]:
@@ -143,8 +160,8 @@ def _group(shape: Sequence[int], result: Sequence[int], mine: int, theirs: int) 
             theirs_end += 1
 
 
-def _group_axes(shape: Sequence[int], result: Sequence[int], first: int) -> list[Affine]:
-    """Return the operand's axes of one group, of the result's axes from `first` on."""
+def _group_axes(shape: Sequence[int], result: Sequence[int], first: int) -> list[Affine] | None:
+    """Return the operand's axes of one group, of the result's axes from `first` on; None: they do not nest."""
     total, strides = 1, [0] * len(result)
     for place in reversed(range(len(result))):
         strides[place] = total
@@ -153,12 +170,15 @@ def _group_axes(shape: Sequence[int], result: Sequence[int], first: int) -> list
     inner = math.prod(shape)
     for size in shape:
         inner //= size
-        found.append(_digit(inner, size, result, strides, first))
+        digit = _digit(inner, size, result, strides, first)
+        if digit is None:
+            return None
+        found.append(digit)
     return found
 
 
-def _digit(inner: int, size: int, result: Sequence[int], strides: Sequence[int], first: int) -> Affine:
-    """Return `linear // inner % size` of the linear index `sum(strides * axis)`.
+def _digit(inner: int, size: int, result: Sequence[int], strides: Sequence[int], first: int) -> Affine | None:
+    """Return `linear // inner % size` of the linear index `sum(strides * axis)`; None: it is no quasi-affine function.
 
     An axis whose stride is a multiple of `inner * size` does not count, one whose span stays below `inner` neither.
     Where neither the strides nor the spans divide, the digit mixes several axes: extents that do not nest, which
@@ -178,17 +198,14 @@ def _digit(inner: int, size: int, result: Sequence[int], strides: Sequence[int],
             modulus = size if span > inner * size else 0
             terms.append(Term(first + place, 1, inner // stride, modulus))
         else:
-            raise ValueError(f"the extents {tuple(result)} do not nest in blocks of {inner}")
+            return None
     return Affine(0, tuple(terms))
 
 
 def nests(shape: Sequence[int], result: Sequence[int]) -> bool:
     """Return whether `reshape(shape, result)` is one index map: each extent splits or joins whole ones."""
-    try:
-        reshape(shape, result)
-    except ValueError:
-        return math.prod(shape) != math.prod(result)
-    return True
+    given, wanted = tuple(shape), tuple(result)
+    return not isinstance(_reshape(given, wanted), str) or math.prod(given) != math.prod(wanted)
 
 
 def is_reshape(index_map: IndexMap, shape: Sequence[int]) -> bool:

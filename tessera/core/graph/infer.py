@@ -4,15 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
 from tessera.core.base.dtypes import BY_NAME, boolean, f64, i64, u32
+from tessera.core.graph.bodies import counts, stacked
 from tessera.core.graph.expr import Argument, Expr, walk
-from tessera.core.graph.graph import Body, Routine, Tensor
+from tessera.core.graph.graph import Body, Graph, Routine, Tensor
 from tessera.core.graph.index_maps import IndexMap
-from tessera.core.graph.spec import REDUCTIONS
+from tessera.core.graph.spec import COLLECTIVES, REDUCTIONS
 from tessera.core.program.program import Attribute
 
 Attributes: TypeAlias = Mapping[str, Attribute]
 Types: TypeAlias = Sequence[Tensor]
 Numbers: TypeAlias = tuple[int, ...]
+
+
+_INTEGERS: Final = frozenset((int, bool))
 
 
 class IllTyped(ValueError):
@@ -38,6 +42,8 @@ def infer_all(op: str, operands: Types, attributes: Attributes, body: Body) -> t
 
 def numbers(value: Attribute) -> Numbers:
     """Return an attribute that is a tuple of integers."""
+    if type(value) is tuple and _INTEGERS.issuperset(map(type, value)):  # nearly always: every pass asks
+        return cast("Numbers", value)
     if not isinstance(value, tuple) or not all(isinstance(each, int) for each in value):
         raise IllTyped(f"{value!r} is not a tuple of integers")
     return cast("Numbers", value)
@@ -50,9 +56,10 @@ def labels_of(value: Attribute) -> tuple[Numbers, ...]:
     return tuple(numbers(each) for each in value)
 
 
-def _require(holds: bool, message: str) -> None:
+def _require(holds: bool, message: str, *parts: object) -> None:
+    """Raise IllTyped unless something holds; parts: what is put into the message, where one is needed."""
     if not holds:
-        raise IllTyped(message)
+        raise IllTyped(message.format(*parts) if parts else message)
 
 
 def _map(operands: Types, attributes: Attributes, body: Body) -> Tensor:
@@ -61,14 +68,14 @@ def _map(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     expr = cast("Expr", body)
     _require(len(axes) == len(operands), "one tuple of axes an operand")
     for operand, places in zip(operands, axes, strict=True):
-        _require(len(set(places)) == len(places) == len(operand.shape), f"{operand} has not the axes {places}")
+        _require(len(set(places)) == len(places) == len(operand.shape), "{} has not the axes {}", operand, places)
         for size, place in zip(operand.shape, places, strict=True):
-            _require(0 <= place < len(shape) and size == shape[place], f"{operand} does not lie along {places}")
+            _require(0 <= place < len(shape) and size == shape[place], "{} does not lie along {}", operand, places)
     for each in walk(expr):
         if isinstance(each, Argument):
-            _require(each.number < len(operands), f"there is no operand {each.number}")
+            _require(each.number < len(operands), "there is no operand {}", each.number)
             found = operands[each.number].dtype
-            _require(found == each.dtype, f"operand {each.number} is {found}, the body takes {each.dtype}")
+            _require(found == each.dtype, "operand {} is {}, the body takes {}", each.number, found, each.dtype)
     return Tensor(expr.dtype, shape)
 
 
@@ -78,17 +85,19 @@ def _contract(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     labels, result = labels_of(attributes["labels"]), numbers(attributes["result"])
     extents: dict[int, int] = {}
     for operand, mine in zip(operands, labels, strict=True):
-        _require(len(set(mine)) == len(mine) == len(operand.shape), f"{operand} has not the labels {mine}")
+        _require(len(set(mine)) == len(mine) == len(operand.shape), "{} has not the labels {}", operand, mine)
         for label, size in zip(mine, operand.shape, strict=True):
-            _require(extents.setdefault(label, size) == size, f"label {label} is {extents[label]} and {size}")
-    _require(len(set(result)) == len(result) and set(result) <= set(extents), f"the result has not labels {result}")
+            _require(extents.setdefault(label, size) == size, "label {} is {} and {}", label, extents[label], size)
+    _require(len(set(result)) == len(result) and set(result) <= set(extents), "the result has not labels {}", result)
     left, right = operands
-    _require(left.dtype == right.dtype, f"a contraction of {left.dtype} and {right.dtype}")
+    _require(left.dtype == right.dtype, "a contraction of {} and {}", left.dtype, right.dtype)
     _require(left.dtype != boolean, "bool is not summed: convert it")
     accumulate = BY_NAME[str(attributes["accumulate"])]
     _require(
         accumulate.bits >= left.dtype.bits and accumulate.is_float == left.dtype.is_float,
-        f"{left.dtype} is not summed in {accumulate}",
+        "{} is not summed in {}",
+        left.dtype,
+        accumulate,
     )
     return Tensor(accumulate, tuple(extents[label] for label in result))
 
@@ -97,9 +106,9 @@ def _reduce(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     del body
     (operand,) = operands
     axes = numbers(attributes["axes"])
-    _require(attributes["kind"] in REDUCTIONS, f"there is no reduction {attributes['kind']}")
-    _require(list(axes) == sorted(set(axes)) and all(0 <= a < len(operand.shape) for a in axes), f"axes {axes}")
-    _require(not operand.dtype.is_float or operand.dtype.bits >= 32, f"{operand.dtype} is not reduced: convert it")
+    _require(attributes["kind"] in REDUCTIONS, "there is no reduction {}", attributes["kind"])
+    _require(list(axes) == sorted(set(axes)) and all(0 <= a < len(operand.shape) for a in axes), "axes {}", axes)
+    _require(not operand.dtype.is_float or operand.dtype.bits >= 32, "{} is not reduced: convert it", operand.dtype)
     _require(operand.dtype != boolean or attributes["kind"] != "sum", "bool is not summed: convert it")
     return Tensor(operand.dtype, tuple(size for axis, size in enumerate(operand.shape) if axis not in axes))
 
@@ -120,9 +129,9 @@ def _concat(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     axis = cast("int", attributes["axis"])
     first = operands[0]
     for each in operands:
-        _require(each.dtype == first.dtype and len(each.shape) == len(first.shape), f"{first} beside {each}")
+        _require(each.dtype == first.dtype and len(each.shape) == len(first.shape), "{} beside {}", first, each)
         same = all(a == b for n, (a, b) in enumerate(zip(each.shape, first.shape, strict=True)) if n != axis)
-        _require(same, f"{first} beside {each} along axis {axis}")
+        _require(same, "{} beside {} along axis {}", first, each, axis)
     total = sum(each.shape[axis] for each in operands)
     return Tensor(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))
 
@@ -131,7 +140,7 @@ def _gather(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     del body
     table, index = operands
     axis = cast("int", attributes["axis"])
-    _require(index.dtype.is_integer and 0 <= axis < len(table.shape), f"gather of {table} by {index} along {axis}")
+    _require(index.dtype.is_integer and 0 <= axis < len(table.shape), "gather of {} by {} along {}", table, index, axis)
     return Tensor(table.dtype, (*table.shape[:axis], *index.shape, *table.shape[axis + 1 :]))
 
 
@@ -139,7 +148,7 @@ def _scatter_add(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     del body
     index, values = operands
     axis, extent, rank = cast("int", attributes["axis"]), cast("int", attributes["extent"]), len(index.shape)
-    _require(index.dtype.is_integer and values.shape[axis : axis + rank] == index.shape, f"{values} at {index}")
+    _require(index.dtype.is_integer and values.shape[axis : axis + rank] == index.shape, "{} at {}", values, index)
     return Tensor(values.dtype, (*values.shape[:axis], extent, *values.shape[axis + rank :]))
 
 
@@ -151,16 +160,37 @@ def _iota(operands: Types, attributes: Attributes, body: Body) -> Tensor:
 def _scan(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     del body
     (operand,) = operands
-    _require(0 <= cast("int", attributes["axis"]) < len(operand.shape), f"{operand} has no axis {attributes['axis']}")
-    _require(not operand.dtype.is_float or operand.dtype in (BY_NAME["f32"], f64), f"{operand.dtype} is not scanned")
+    _require(
+        0 <= cast("int", attributes["axis"]) < len(operand.shape), "{} has no axis {}", operand, attributes["axis"]
+    )
+    _require(not operand.dtype.is_float or operand.dtype in (BY_NAME["f32"], f64), "{} is not scanned", operand.dtype)
     return operand
 
 
 def _random(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     del body
     (key,) = operands
-    _require(key == Tensor(u32, (2,)), f"a key is u32[2], not {key}")
+    _require(key == Tensor(u32, (2,)), "a key is u32[2], not {}", key)
     return Tensor(u32, numbers(attributes["shape"]))
+
+
+def _collective(operands: Types, attributes: Attributes, body: Body) -> Tensor:
+    """Infer the part of one device of what a collective makes; a stack of leaves has an axis more, the first one."""
+    del body
+    (operand,) = operands
+    kind, parts, leaves = str(attributes["kind"]), cast("int", attributes["parts"]), cast("int", attributes["leaves"])
+    _require(kind in COLLECTIVES and parts >= 1, f"there is no collective {kind} of {parts} parts")
+    _require(not leaves or operand.shape[:1] == (leaves,), f"{operand} is no stack of {leaves} leaves")
+    shape = list(operand.shape[1:] if leaves else operand.shape)
+    for name in COLLECTIVES[kind]:
+        dim = cast("int", attributes[name])
+        _require(0 <= dim < len(shape), f"{operand} has no axis {dim}")
+        if name == "join":
+            shape[dim] *= parts
+        else:
+            _require(shape[dim] % parts == 0, f"axis {dim} of {operand} is not cut into {parts}")
+            shape[dim] //= parts
+    return Tensor(operand.dtype, tuple(shape))
 
 
 def _call(operands: Types, attributes: Attributes, body: Body) -> tuple[Tensor, ...]:
@@ -168,9 +198,9 @@ def _call(operands: Types, attributes: Attributes, body: Body) -> tuple[Tensor, 
     routine = cast("Routine", body)
     if routine.definition is not None:
         given = tuple(value.type for value in routine.definition.inputs)
-        _require(given == tuple(operands), f"{routine.name} is defined for other operands")
+        _require(given == tuple(operands), "{} is defined for other operands", routine.name)
         return tuple(value.type for value in routine.definition.outputs)
-    _require(routine.types is not None, f"{routine.name} does not say what it returns")
+    _require(routine.types is not None, "{} does not say what it returns", routine.name)
     assert routine.types is not None
     try:
         return tuple(routine.types(operands, attributes))
@@ -178,9 +208,66 @@ def _call(operands: Types, attributes: Attributes, body: Body) -> tuple[Tensor, 
         raise IllTyped(str(wrong)) from wrong
 
 
-_SEVERAL: Final[Mapping[str, Callable[[Types, Attributes, Body], tuple[Tensor, ...]]]] = {"call": _call}
+def _loop(operands: Types, attributes: Attributes, body: Body) -> tuple[Tensor, ...]:
+    (trip,) = _graphs(body, 1)
+    constants, carried = counts(attributes)
+    trips, end = cast("int", attributes["trips"]), constants + carried
+    _require(trips >= 1, "a loop has at least one trip")
+    _require(min(constants, carried) >= 0 and end <= len(operands), "a loop has not so many constants and carries")
+    for each in operands[end:]:
+        _require(each.shape[:1] == (trips,), "{} is not {} slices", each, trips)
+    slices = [Tensor(each.dtype, each.shape[1:]) for each in operands[end:]]
+    _takes(trip, (*operands[:end], *slices))
+    made = _made(trip)
+    _require(made[:carried] == tuple(operands[constants:end]), "a trip does not return the types of its carries")
+    return (*made[:carried], *(stacked(each, trips) for each in made[carried:]))
+
+
+def _while(operands: Types, attributes: Attributes, body: Body) -> tuple[Tensor, ...]:
+    condition, trip = _graphs(body, 2)
+    constants, carried = counts(attributes)
+    _require(min(constants, carried) >= 0, "a while has not so many constants and carries")
+    _require(len(operands) == constants + carried, "a while has constants and carries, and nothing else")
+    for each in (condition, trip):
+        _takes(each, operands)
+    _require(_made(condition) == (Tensor(boolean, ()),), "a condition is one bool")
+    _require(_made(trip) == tuple(operands[constants:]), "a trip does not return the types of its carries")
+    return _made(trip)
+
+
+def _branch(operands: Types, attributes: Attributes, body: Body) -> tuple[Tensor, ...]:
+    del attributes
+    holds, fails = _graphs(body, 2)
+    _require(tuple(operands[:1]) == (Tensor(boolean, ()),), "a branch has a bool")
+    for each in (holds, fails):
+        _takes(each, operands[1:])
+    _require(_made(holds) == _made(fails), "branches return the same types")
+    return _made(holds)
+
+
+def _graphs(body: Body, count: int) -> "tuple[Graph, ...]":
+    _require(isinstance(body, tuple) and len(body) == count, "the body is {} graphs", count)
+    return cast("tuple[Graph, ...]", body)
+
+
+def _takes(graph: Graph, types: Types) -> None:
+    given = [value.type for value in graph.inputs]
+    _require(given == list(types), "{} takes {}, and is given {}", graph.name, _listed(given), _listed(types))
+
+
+def _made(graph: Graph) -> tuple[Tensor, ...]:
+    return tuple(value.type for value in graph.outputs)
+
+
+def _listed(types: Types) -> str:
+    return ", ".join(map(str, types)) or "nothing"
+
+
+_SEVERAL: Final[Mapping[str, Callable[[Types, Attributes, Body], tuple[Tensor, ...]]]] = {
+    "call": _call, "loop": _loop, "while": _while, "branch": _branch,
+}  # fmt: skip
 
 _RULES: Final[Mapping[str, Callable[[Types, Attributes, Body], Tensor]]] = {
     "map": _map, "contract": _contract, "reduce": _reduce, "view": _view, "concat": _concat, "gather": _gather,
-    "scatter_add": _scatter_add, "iota": _iota, "scan": _scan, "random": _random,
+    "scatter_add": _scatter_add, "iota": _iota, "scan": _scan, "random": _random, "collective": _collective,
 }  # fmt: skip

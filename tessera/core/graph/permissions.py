@@ -13,7 +13,7 @@ REAL: Final = "real"
 CLASSES: Final = {
     BITS: "no bit changes; always on",
     "reassociate": "sums and products in another order: roundings of the accumulating type move",
-    "fold": "a scale or a gain is rounded into an operand of a product",
+    "fold": "a scale or a gain is rounded into an operand of a product; a sum that is carried, as its result is",
     "cancel": "what is undone is left out: x / x, exp(log(x)); an overflow or a NaN may go away",
     "widen": "a value that is not stored keeps its wide type: fewer roundings",
     "approximate": "hardware approximations of functions, with stated errors",

@@ -1,6 +1,6 @@
 """Rewrite a graph node by node: what changes is built anew, the rest keeps its nodes and their numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tessera.core.graph.build import GraphBuilder
@@ -71,3 +71,30 @@ def renamed(graph: Graph, values: Mapping[Value, Value]) -> Graph:
     nodes = tuple(replace(node, operands=tuple(values.get(v, v) for v in node.operands)) for node in graph.nodes)
     inputs = tuple(values.get(value, value) for value in graph.inputs)
     return replace(graph, inputs=inputs, nodes=nodes, outputs=tuple(values.get(v, v) for v in graph.outputs))
+
+
+def with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
+    """Return the graph with the bodies of its loops and branches changed; itself where none is."""
+    nodes = [_with_body(node, change) for node in graph.nodes]
+    same = all(new is old for new, old in zip(nodes, graph.nodes, strict=True))
+    return graph if same else replace(graph, nodes=tuple(nodes))
+
+
+def _with_body(node: Node, change: Callable[[Graph], Graph]) -> Node:
+    if not isinstance(node.body, tuple):
+        return node
+    changed = tuple(map(change, node.body))
+    same = all(new is old for new, old in zip(changed, node.body, strict=True))
+    return node if same else replace(node, body=changed)
+
+
+def own_outputs(graph: Graph) -> Graph:
+    """Return the graph with an array of its own for every output: no input, and none twice."""
+    builder = GraphBuilder(graph.next_ident)
+    builder.nodes.extend(graph.nodes)
+    made = set(graph.producers)
+    outputs: list[Value] = []
+    for value in graph.outputs:
+        outputs.append(value if value in made else builder.copy(value))
+        made.discard(value)
+    return replace(graph, nodes=tuple(builder.nodes), outputs=tuple(outputs))

@@ -14,6 +14,9 @@ Semantics that hold everywhere
 * `view` reads an element elsewhere: an `IndexMap`; outside of the operand it is 0.
 * `call` runs a routine as a whole: nothing is fused into it, but for one that is defined by a graph, which takes the
   place of the call once derivatives are made.
+* `loop`, `while` and `branch` hold graphs, which the host runs: kernels are those of the bodies, and nothing is fused
+  with what is outside.  Bodies read nothing but their inputs.  See `bodies.py`.
+* `collective` joins what the devices of a mesh have, along some of its axes; it is in graphs of one device's part.
 * Nodes are pure.  Randomness is a function of a key and an element's index; state and collectives are values.
 """
 
@@ -38,6 +41,14 @@ class PrimitiveSpec:
 
 
 REDUCTIONS: Final = ("sum", "max", "min")
+CHOOSE: Final = "choose"
+"""Of collectives: one device has the element, the others have zeros, and the bits of all are combined."""
+
+COLLECTIVES: Final[dict[str, tuple[str, ...]]] = {
+    "all_reduce": (), "reduce_scatter": ("cut",), "all_gather": ("join",), "all_to_all": ("join", "cut"),
+    "slice": ("cut",),
+}  # fmt: skip
+"""The kinds of collectives, with which attributes each has.  A slice takes a device's own part, and moves nothing."""
 
 PRIMITIVES: Final[dict[str, PrimitiveSpec]] = {
     "map": PrimitiveSpec("T*", "T; without operands a number everywhere",
@@ -64,9 +75,25 @@ PRIMITIVES: Final[dict[str, PrimitiveSpec]] = {
                             ("shape", "stream: which of independent sequences")),
     "call": PrimitiveSpec("T*", "T*", ("options of the routine",), "a routine: a function of the host or of a library, "
                           "or a graph with an adjoint of its own", linear="by its adjoint"),
-    "collective": PrimitiveSpec("T", "T", ("kind", "axis: of the mesh", "op"), linear="all"),
+    "collective": PrimitiveSpec(
+        "T", "T: one device's part, as `kind` says",
+        ("kind: one of COLLECTIVES", "axes: of the mesh, the first named one outermost", "parts: devices along them",
+         "reduction: of all_reduce and reduce_scatter, one of REDUCTIONS, CHOOSE, or ''",
+         "leaves: 0, or how many parts of the reduction the operand's first axis is", "join: the axis that is joined",
+         "cut: the axis that is cut"),
+        linear="where reduction is not max or min"),
     "state_read": PrimitiveSpec("version", "T", ("object",)),
     "state_write": PrimitiveSpec("version T", "version", ("object",)),
-    "loop": PrimitiveSpec("T*", "T*", ("trips", "carried: how many operands are"), "the graph of one trip",
-                          linear="by rule"),
+    "loop": PrimitiveSpec(
+        "T*", "T*: the carries behind the last trip, then the stacked outputs",
+        ("trips: at least 1", "constants: how many of the first operands are", "carried: how many operands behind them",
+         "reverse: bool, whether the last slice comes first",
+         "recompute: bool, whether the adjoint computes each trip again"),
+        "the graph of one trip: constants, carries and one slice of each further operand in, carries and slices out",
+        linear="by rule"),
+    "while": PrimitiveSpec(
+        "T*", "T*: the carries where the condition does not hold any more", ("constants", "carried"),
+        "two graphs of constants and carries: the condition, one bool, and the carries of the next trip"),
+    "branch": PrimitiveSpec("bool T*", "T*", (), "two graphs of the operands behind the first: where it holds, and "
+                            "where it does not", linear="by rule"),
 }  # fmt: skip

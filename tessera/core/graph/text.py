@@ -6,12 +6,13 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tessera.core.base.dtypes import DType
 from tessera.core.base.source import NOWHERE, Span
 from tessera.core.graph.expr import to_text as expr_text
+from tessera.core.graph.extents import Extent
 from tessera.core.graph.graph import Graph, Node, Routine, Tensor, Value
 from tessera.core.graph.index_maps import Affine, IndexMap
 from tessera.core.program.program import Attribute
@@ -29,21 +30,26 @@ def to_text(graph: Graph) -> str:
 
 def numbered_lines(graph: Graph) -> Iterator[tuple[str, Node | None]]:
     """Yield the lines of the text, each with the node that it shows."""
-    names = _TensorNames(graph)
-    arguments = ", ".join(f"{names.of(value)}: {tensor_text(value.type)}" for value in graph.inputs)
+    return _lines(graph, _TensorNames(graph, {}))
+
+
+def _lines(graph: Graph, names: "_TensorNames") -> Iterator[tuple[str, Node | None]]:
+    arguments = ", ".join(f"{names.of(value)}: {_value(value)}" for value in graph.inputs)
     yield f'"graph.module"() ({{ ^entry({arguments}):', None
     for node in graph.nodes:
         yield f"  {_node(node, names)}", node
     outputs = ", ".join(map(names.of, graph.outputs))
-    types = ", ".join(tensor_text(value.type) for value in graph.outputs)
+    types = ", ".join(map(_value, graph.outputs))
     yield f'  "graph.return"({outputs}) : ({types}) -> ()', None
     yield f"}}) {{sym_name = {json.dumps(graph.name)}}} : () -> ()", None
 
 
 def tensor_text(tensor: Tensor) -> str:
-    """Return the MLIR type of a tensor."""
-    extents = "".join(f"{extent}x" for extent in tensor.shape)
-    return f"tensor<{extents}{_dtype(tensor.dtype)}>"
+    """Return the MLIR type of a tensor; symbolic extents are `?`, and listed as its encoding."""
+    extents = "".join(f"{'?' if isinstance(extent, Extent) else extent}x" for extent in tensor.shape)
+    symbols = [str(extent) for extent in tensor.shape if isinstance(extent, Extent)]
+    encoding = f", {json.dumps(', '.join(symbols))}" if symbols else ""
+    return f"tensor<{extents}{_dtype(tensor.dtype)}{encoding}>"
 
 
 def index_map_text(index_map: IndexMap) -> str:
@@ -67,11 +73,14 @@ def _affine(affine: Affine) -> str:
 
 
 class _TensorNames:
-    """Gives each value a unique name: the user's where there is one, with a number where that is taken."""
+    """Gives each value a unique name: the user's where there is one, with a number where that is taken.
 
-    def __init__(self, graph: Graph) -> None:
+    taken: how many values outside have each name: MLIR sees them from within a body
+    """
+
+    def __init__(self, graph: Graph, taken: Mapping[str, int]) -> None:
         self._names: dict[Value, str] = {}
-        taken: dict[str, int] = {}
+        self.taken = taken = dict(taken)
         for value in (*graph.inputs, *(result for node in graph.nodes for result in node.results)):
             base = value.name if value.name.isascii() and value.name.isidentifier() else ""
             number = taken.get(base, 0)
@@ -86,8 +95,8 @@ class _TensorNames:
 def _node(node: Node, names: _TensorNames) -> str:
     operands = ", ".join(map(names.of, node.operands))
     results = ", ".join(map(names.of, node.results))
-    kinds = ", ".join(tensor_text(value.type) for value in node.operands)
-    made = ", ".join(tensor_text(value.type) for value in node.results)
+    kinds = ", ".join(map(_value, node.operands))
+    made = ", ".join(map(_value, node.results))
     made = f"({made})" if len(node.results) != 1 else made
     attributes = {name: _attribute(value) for name, value in node.attributes.items() if value not in ("", None)}
     if isinstance(node.body, IndexMap):
@@ -103,10 +112,25 @@ def _node(node: Node, names: _TensorNames) -> str:
         attributes["rule"] = json.dumps(node.origin.rule)
         attributes["parents"] = "[" + ", ".join(f'"g{parent}"' for parent in node.origin.parents) + "]"
     listed = ", ".join(f"{name} = {text}" for name, text in attributes.items())
-    inner = ["\n  " + to_text(graph).rstrip().replace("\n", "\n  ") + "\n  " for graph in node.graphs]
+    inner = ["\n  " + _nested(graph, names) + "\n  " for graph in node.graphs]
     region = f" ({', '.join(f'{{{text}}}' for text in inner)})" if inner else ""
     head = f'{results} = "graph.{node.op}"({operands}){region}'
     return f"{head}{f' {{{listed}}}' if listed else ''} : ({kinds}) -> {made} {_location(node.ident, node.span)}"
+
+
+def _value(value: Value) -> str:
+    """Return the type of a value, with what its codes stand for as the encoding."""
+    text = tensor_text(value.type)
+    if value.numerics is None:
+        return text
+    count, held = value.numerics.format.packing
+    packed = f", {count} codes in {held} {'byte' if held == 1 else 'bytes'}" if value.numerics.format.is_packed else ""
+    return f"{text[:-1]}, {json.dumps(f'{value.numerics}{packed}')}>"
+
+
+def _nested(graph: Graph, names: _TensorNames) -> str:
+    lines = "\n".join(line for line, _ in _lines(graph, _TensorNames(graph, names.taken)))
+    return lines.replace("\n", "\n  ")
 
 
 def _location(ident: int, span: Span) -> str:
@@ -123,6 +147,8 @@ def _attribute(value: Attribute) -> str:
     match value:
         case bool():
             return "true" if value else "false"
+        case Extent():
+            return json.dumps(str(value))
         case int():
             return f"{value} : i64"
         case float():

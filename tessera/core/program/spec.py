@@ -65,6 +65,9 @@ BINARY: Final = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "p
                 "mulhi")  # fmt: skip
 UNARY: Final = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf",
                 "floor", "ceil")  # fmt: skip
+IN_RANGE: Final = "in_range"
+"""The predicate of a `div` or `sqrt` of f32 whose operands and result are known to lie between 2^-100 and 2^100, or are
+zeros above the line: targets need not look for anything else.  What is computed is the same."""
 PREDICATES: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 REDUCTIONS: Final = ("sum", "max", "min")
 ID_KINDS: Final = {

@@ -1,7 +1,7 @@
 """Fused reductions over one axis: the algebra of one loop that computes several reductions which use each other.
 
 A `Region` says what is to be computed, a `Cascade` how: which sums a loop carries, how two partial results are merged,
-and what the reductions are in terms of what is carried.  `lowering/schedule/derive.py` makes one of the other.
+and what the reductions are in terms of what is carried.  `lowering/schedule/cascades/derive.py` makes one of the other.
 """
 
 import math

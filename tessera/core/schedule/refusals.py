@@ -28,6 +28,11 @@ def listening() -> Generator[list[Refusal]]:
         _LISTENER.reset(before)
 
 
+def heard() -> bool:
+    """Return whether anybody listens."""
+    return _LISTENER.get() is not None
+
+
 def refused(rule: str, *nodes: Node, detail: str = "") -> None:
     """Say which rule refuses, and which nodes it is about."""
     listener = _LISTENER.get()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import cast
 
 from tessera.core.base.plurals import counted
 from tessera.core.graph.expr import Apply, walk
@@ -31,14 +32,18 @@ def plan_text(plan: Plan) -> str:
 def plan_lines(plan: Plan, known: Mapping[Value, str] | None = None) -> Iterator[PlanLine]:
     """Yield the lines of the text.  known: names of values; without, inputs have theirs, and others numbers."""
     names = _PlanNames(plan, known or {})
-    calls = sum(group.kind == CALL for group in plan.groups)
-    also = f", {counted(calls, 'call')}" if calls else ""
-    yield PlanLine(f"schedule {plan.graph.name}: {counted(len(plan.groups) - calls, 'kernel')}{also}")
+    collectives = sum(_is_collective(group) for group in plan.groups)
+    calls = sum(group.kind == CALL for group in plan.groups) - collectives
+    kernels = len(plan.groups) - calls - collectives
+    counts = ((kernels, "kernel"), (calls, "call"), (collectives, "collective"))
+    listed = ", ".join(counted(count, what) for count, what in counts if count or what == "kernel")
+    yield PlanLine(f"schedule {plan.graph.name}: {listed}")
     for group in plan.groups:
         yield from _group(group, names)
     for value, source in plan.aliases.items():
         text = f"  {names.of(value)} = {names.of(source)} as {value.type}, in the same memory"
         yield PlanLine(text, None, plan.graph.producers.get(value))
+    yield from _arena(plan, names)
 
 
 def bytes_moved(group: Group) -> int:
@@ -64,6 +69,10 @@ def flops(node: Node) -> int:
         steps = sum(isinstance(each, Apply) and each.opcode != "cast" for each in walk(node.expr))
         return steps * node.result.type.size
     return 0
+
+
+def _is_collective(group: Group) -> bool:
+    return group.kind == CALL and group.members[0].op == "collective"
 
 
 class _PlanNames:
@@ -94,10 +103,27 @@ def _group(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
     yield PlanLine(f"    writes {', '.join(f'{names.of(v)}: {v.type}' for v in group.outputs)}", group)
 
 
+def _arena(plan: Plan, names: _PlanNames) -> Iterator[PlanLine]:
+    """Yield the places of what passes between the kernels."""
+    if plan.buffers:
+        yield PlanLine(f"  arena: {short_count(plan.arena_bytes)}B")
+    for each in plan.buffers:
+        first, last = each.alive
+        where = f"at {each.offset}" if each.replaces is None else f"in place of {names.of(each.replaces)}"
+        text = f"    {names.of(each.value)} {where}, {short_count(each.value.type.bytes)}B, kernels {first} to {last}"
+        yield PlanLine(text)
+
+
 def _call(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
     (node,) = group.members
     library = f" ({node.routine.library})" if isinstance(node.body, Routine) and node.body.library else ""
-    yield PlanLine(f"  call {group.ident} {group.name}{library}: {short_count(bytes_moved(group))}B", group)
+    what = f"call {group.ident} {group.name}{library}"
+    if _is_collective(group):
+        given = group.members[0].attributes
+        over = ", ".join(map(str, cast("tuple[str, ...]", given["axes"])))
+        leaves = f" of {given['leaves']} parts a device" if given["leaves"] else ""
+        what = f"collective {group.ident} {given['kind']} over {over}{leaves}"
+    yield PlanLine(f"  {what}: {short_count(bytes_moved(group))}B", group)
     yield PlanLine(f"    reads  {', '.join(f'{names.of(v)}: {v.type}' for v in group.inputs)}", group)
     where = f"  # line {node.span.line} {'/'.join(node.origin.composite)}" if node.span.line else ""
     written = ", ".join(f"{names.of(v)}: {v.type}" for v in group.outputs)

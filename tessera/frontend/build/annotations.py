@@ -8,6 +8,7 @@ from typing import Final
 from tessera.core.base import dtypes
 from tessera.core.base.dtypes import DType
 from tessera.core.base.source import Span
+from tessera.core.base.syntax_trees import parse_expression
 from tessera.core.errors.catalog import ArgumentType, BadAnnotation, NotDivisible, UnsupportedSyntax
 from tessera.core.program.arguments import ArrayArgument, ScalarArgument
 from tessera.core.program.program import Symbol
@@ -79,7 +80,7 @@ def parse_annotation(node: ast.expr | None, lookup: Lookup, span: Callable[[ast.
 def _reparse(node: ast.Constant, span: Callable[[ast.AST], Span]) -> ast.expr:
     """A string annotation; every node inside keeps the string's own place."""
     try:
-        tree = ast.parse(str(node.value).replace("mut ", "mut|"), mode="eval").body
+        tree = parse_expression(str(node.value).replace("mut ", "mut|"))
     except SyntaxError:
         raise BadAnnotation(f"{node.value!r} is not a type", span(node), "write f32[n] or mut[f32[n]]") from None
     if isinstance(tree, ast.BinOp) and _name(tree.left) == "mut":

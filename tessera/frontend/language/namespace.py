@@ -6,11 +6,12 @@ outside a kernel it explains itself.
 
 from collections.abc import Callable, Mapping
 from keyword import iskeyword
-from typing import Final
+from typing import Final, cast
 
 from tessera.core.base import dtypes
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.catalog import OutsideKernel
+from tessera.core.graph.numerics import TensorOf, declared_numerics
 from tessera.frontend.language.reference import REFERENCE
 
 
@@ -101,7 +102,18 @@ group_linear_id: Final = Intrinsic("group_linear_id", "group_linear_id")
 grid_group_count: Final = Intrinsic("grid_groups", "grid_group_count")
 mut: Final = Intrinsic("mut", "mut")
 tensor: Final = Intrinsic("tensor", "tensor")
-Tensor: Final = Intrinsic("tensor", "Tensor")
+
+
+class _NamedAxes(Intrinsic):
+    """`Tensor["B", "D", f32]`; with numerics, as in `Tensor["B", "D", fp6 @accum(fp32)]`, an annotation that acts."""
+
+    def __getitem__(self, key: object) -> "Intrinsic | TensorOf":  # pyright: ignore[reportIncompatibleMethodOverride]
+        parts = cast("tuple[object, ...]", key if isinstance(key, tuple) else (key,))
+        numerics = declared_numerics(parts[-1]) if parts else None
+        return self if numerics is None else TensorOf(parts[:-1], numerics)
+
+
+Tensor: Final = _NamedAxes("tensor", "Tensor")
 
 
 def _grid(blocks: object, threads: object) -> Callable[[object], object]:

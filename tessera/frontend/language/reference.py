@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tessera.core.base.syntax_trees import parse_expression
+
 _TILES: Final = "@kernel\ndef example(x: f32[rows, cols], y: mut f32[rows, cols]):"
 _LANES: Final = "@kernel(tile=(128,))\ndef example(x: f32[n], y: mut f32[n]):"
 _PRODUCTS: Final = "@kernel\ndef example(A: f16[m, k], B: f16[k, n], C: mut f32[m, n]):"
@@ -72,7 +74,7 @@ class _Written(str):
 
 
 def _parameters(text: str) -> Iterator[inspect.Parameter]:
-    written = ast.parse(f"lambda {text}: 0", mode="eval").body
+    written = parse_expression(f"lambda {text}: 0")
     assert isinstance(written, ast.Lambda)
     arguments = written.args
     first = len(arguments.args) - len(arguments.defaults)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from tessera.core.base.source import Source, Span
+from tessera.core.base.syntax_trees import parse_module
 from tessera.core.errors.catalog import SyntaxMistake
 from tessera.frontend.syntax.desugar import LineIndex, desugar
 from tessera.frontend.syntax.normalize import normalise
@@ -44,7 +45,7 @@ def _refuse_unprintable(source: Source) -> None:
 def parse_python(text: str, source: Source) -> ast.Module:
     """Parse `text`, which stands at the place of `source.text`, as plain Python; columns count characters."""
     # The empty lines let Python number lines itself, also inside its messages.
-    tree = ast.parse("\n" * (source.first_line - 1) + text, source.name)
+    tree = parse_module("\n" * (source.first_line - 1) + text, source.name)
     if not text.isascii():
         shift_columns(tree, source, to_bytes=False)
     return tree

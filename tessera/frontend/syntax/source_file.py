@@ -15,6 +15,7 @@ from typing import TypeVar
 from tessera.core.base.source import Source
 from tessera.core.errors.call_site import cell_label
 from tessera.core.errors.catalog import NoSource, SyntaxMistake
+from tessera.frontend.syntax.declarations import store_declared
 from tessera.frontend.syntax.kernel_source import KernelSource
 from tessera.frontend.syntax.normalize import node_span
 from tessera.frontend.syntax.parse import guarded, parse, parse_python, shift_columns, unix_line_ends
@@ -205,6 +206,7 @@ def _quoted(annotation: ast.expr | None) -> ast.expr | None:
 
 
 def _make_runnable(tree: ast.Module, source: Source) -> None:
+    store_declared(tree)
     for node in _definitions(tree):
         quote_annotations(node)
         cut_chains(node)

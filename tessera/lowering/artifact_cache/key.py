@@ -30,6 +30,13 @@ def artifact_key(program: Program, target: Target) -> str:
     return hashlib.blake2b(repr(document).encode(), digest_size=20).hexdigest()
 
 
+def code_key(program: Program, target: Target) -> str:
+    """Return a key that is equal for programs which differ in the names of values alone: they are the same code."""
+    whole = program.with_workspaces()
+    document = (_Canonical(program.span, named=False).program(whole), target)
+    return hashlib.blake2b(repr(document).encode(), digest_size=20).hexdigest()
+
+
 @functools.cache
 def toolchain(target: str) -> Mapping[str, str]:
     """Return the version of everything that decides what comes out: our own compiler's text, MLIR, LLVM, ptxas."""
@@ -59,15 +66,17 @@ def _fingerprint() -> str:
 class _Canonical:
     """Turn one program into nested tuples of plain values; SSA values become numbers in order of appearance."""
 
-    def __init__(self, origin: Span) -> None:
-        self.origin = origin
+    def __init__(self, origin: Span, *, named: bool = True) -> None:
+        self.origin, self.named = origin, named
         self.numbers: dict[Value, int] = {}
 
     def program(self, program: Program) -> tuple[object, ...]:
         """Return the whole program as tuples, without the text of its source: its meaning is in the operations."""
         return (
             program.name,
-            tuple((p.name, self.define(p.value), p.mutable, self.span(p.span)) for p in program.parameters),
+            tuple(
+                (self.named and p.name, self.define(p.value), p.mutable, self.span(p.span)) for p in program.parameters
+            ),
             self.block(program.body),
             tuple((s.name, s.parameter, s.axis, s.scale) for s in program.symbols),
             (program.domain.kind, program.domain.extents, program.domain.axes),
@@ -94,7 +103,7 @@ class _Canonical:
     def define(self, value: Value) -> tuple[object, ...]:
         """Give `value` the next number."""
         self.numbers[value] = len(self.numbers)
-        return (_type(value.type), value.name, self.span(value.span))
+        return (_type(value.type), self.named and value.name, self.span(value.span))
 
     def span(self, span: Span) -> tuple[object, ...]:
         """Return a span relative to the kernel's first line; one in another file stays as it is."""

@@ -9,7 +9,8 @@ after:  the transpose of c -> A(u, v, c), applied to t
 
 from collections.abc import Sequence
 
-from tessera.core.graph.graph import Graph, Value
+from tessera.core.graph.graph import Graph, Node, Value
+from tessera.lowering.autodiff.bodies_forward import push_bodies
 from tessera.lowering.autodiff.composites import Region
 from tessera.lowering.autodiff.derived_builder import DerivedBuilder
 from tessera.lowering.autodiff.linearize import Linearization, finished, linearize, tangent_or_zeros
@@ -23,11 +24,15 @@ def jvp(graph: Graph, wrt: Sequence[int]) -> Graph:
     then a tangent for each that is a float, of its type.
     Raises NotDifferentiable for an input that is no float, or an operation without a derivative.
     """
-    linear = linearize(graph, wrt, (), _push)
+    linear = linearize(graph, wrt, (), _push, _push_bodies)
     builder = linear.builder
     tangents = [tangent_or_zeros(linear, value) for value in graph.outputs if value.type.dtype.is_float]
     outputs = (*graph.outputs, *tangents)
     return finished(linear, f"{graph.name}_jvp", (*graph.inputs, *linear.inputs), outputs, [*builder.nodes])
+
+
+def _push_bodies(linear: Linearization, node: Node) -> None:
+    push_bodies(linear, node, jvp)
 
 
 def _push(linear: Linearization, region: Region) -> None:

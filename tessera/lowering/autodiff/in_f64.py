@@ -12,7 +12,10 @@ from tessera.core.program.program import Attribute
 
 
 def in_f64(graph: Graph) -> Graph:
-    """Return `graph` with every float an f64: no rounding but that of f64, the same numbers and origins."""
+    """Return `graph` with every float an f64: no rounding but that of f64, the same numbers and origins.
+
+    Calls that round by themselves are what they are over real numbers (`Routine.real`).
+    """
     values: dict[Value, Value] = {value: _value(value) for value in graph.inputs}
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -45,7 +48,8 @@ def _body(body: Body) -> Body:
     if isinstance(body, tuple):
         return tuple(map(in_f64, body))
     if isinstance(body, Routine):
-        return body if body.definition is None else replace(body, definition=in_f64(body.definition))
+        meant = body.real or body.definition
+        return body if meant is None else replace(body, definition=in_f64(meant), real=None)
     return _expr(body)
 
 

@@ -10,11 +10,12 @@ Where a primitive has no derivative, one is chosen:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import NotDifferentiable
+from tessera.core.graph.bodies import WITH_BODIES
 from tessera.core.graph.dead_code import live_nodes
 from tessera.core.graph.expr import Argument, Expr, apply
 from tessera.core.graph.expr import cast as cast_expr
@@ -37,6 +38,7 @@ class Linearization:
 
     builder: the graph's nodes, then derived ones; inputs: the tangents of the inputs `wrt`
     tangents: by value; regions: what the opaque `call` nodes of overridden composites stand for
+    substitutes: of results of loops and branches, the results of what stands for these in the end
     """
 
     graph: Graph
@@ -46,10 +48,13 @@ class Linearization:
     shifts: ShiftAnalysis
     regions: dict[Node, Region] = field(default_factory=dict[Node, Region])
     producers: Mapping[Value, Node] = field(default_factory=dict[Value, Node])
+    substitutes: dict[Value, Value] = field(default_factory=dict[Value, Value])
 
 
 Push: TypeAlias = Callable[[Linearization, Region], None]
 """Gives the outputs of a region their tangents."""
+BodyRule: TypeAlias = Callable[[Linearization, Node], Region | None]
+"""Returns a loop or a branch as a region, or gives its results tangents itself and returns None."""
 
 
 def tangent_or_zeros(linear: Linearization, value: Value) -> Value:
@@ -64,12 +69,41 @@ def finished(
     """Return the live part of `nodes` as a graph; an output that is an input becomes a value of its own."""
     graph, builder = linear.graph, linear.builder
     given, before = frozenset(inputs), len(builder.nodes)
+    outputs = [linear.substitutes.get(value, value) for value in outputs]
     with builder.within(Origin("differentiate")):
         outputs = [builder.copy(value) if value in given else value for value in outputs]
-    live = live_nodes([*nodes, *builder.nodes[before:]], outputs)
-    old = frozenset(graph.nodes)
+    nodes, old = [*nodes, *builder.nodes[before:]], frozenset(graph.nodes)
+    if linear.substitutes:
+        renamed = _with_substitutes(nodes, linear.substitutes)
+        old = frozenset(new for new, node in zip(renamed, nodes, strict=True) if node in old)
+        nodes = _in_order(renamed)
+    live = live_nodes(nodes, outputs)
     fresh = _renumbered(live, old, graph.next_ident)
     return Graph(name, tuple(inputs), tuple(fresh), tuple(outputs), graph.source, graph.span)
+
+
+def _with_substitutes(nodes: Sequence[Node], values: Mapping[Value, Value]) -> list[Node]:
+    found: list[Node] = []
+    for node in nodes:
+        operands = tuple([values.get(value, value) for value in node.operands])
+        found.append(node if operands == node.operands else replace(node, operands=operands))
+    return found
+
+
+def _in_order(nodes: Sequence[Node]) -> list[Node]:
+    """Put each node behind those whose results it uses, and leave the order as it is otherwise."""
+    makers = {value: node for node in nodes for value in node.results}
+    done: dict[Node, None] = {}
+    for node in nodes:
+        stack = [node]
+        while stack:
+            last = stack[-1]
+            missing = [makers[value] for value in last.operands if value in makers and makers[value] not in done]
+            if missing:
+                stack += reversed(missing)
+            else:
+                done[stack.pop()] = None
+    return list(done)
 
 
 def _renumbered(nodes: Sequence[Node], old: frozenset[Node], first: int) -> list[Node]:
@@ -88,12 +122,14 @@ def _renumbered(nodes: Sequence[Node], old: frozenset[Node], first: int) -> list
 
 
 def linearize(
-    graph: Graph, wrt: Sequence[int], overridden: Sequence[str] = (), push: Push | None = None
-) -> Linearization:
+    graph: Graph, wrt: Sequence[int], overridden: Sequence[str] = (), push: Push | None = None,
+    bodies: BodyRule | None = None,
+) -> Linearization:  # fmt: skip
     """Return the graph followed by the nodes of its tangents.
 
     overridden: names of composites that stay opaque, one linear `call` each
     push: gives what a call makes its tangents; None: calls stay opaque as well
+    bodies: of loops and branches, which have no tangents without
     """
     inputs = _tangent_inputs(graph, wrt)
     hidden = regions_of(graph, overridden)
@@ -111,6 +147,8 @@ def linearize(
                 continue
             elif node.op == "call":
                 _linearize_call(linear, node, push)
+            elif bodies is not None and node.op in WITH_BODIES:
+                _linearize_bodies(linear, node, bodies)
             else:
                 _linearize_node(linear, node)
     return linear
@@ -162,6 +200,12 @@ def _linearize_call(linear: Linearization, node: Node, push: Push | None) -> Non
         _linearize_region(linear, region)
     else:
         push(linear, region)
+
+
+def _linearize_bodies(linear: Linearization, node: Node, bodies: BodyRule) -> None:
+    region = bodies(linear, node)
+    if region is not None:
+        _linearize_region(linear, region)
 
 
 def _linearize_node(linear: Linearization, node: Node) -> None:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
+from tessera.core.base.min_cut import FlowNetwork
 from tessera.core.graph.graph import Graph, Node, Origin, Value
 from tessera.core.graph.infer import labels_of
-from tessera.lowering.autodiff.min_cut import FlowNetwork
 from tessera.lowering.autodiff.peak_memory import peak_memory
 
 CHEAP: Final = frozenset({"map", "view", "concat", "gather", "iota", "random"})

@@ -13,9 +13,11 @@ from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import NotDifferentiable, WrongAdjoint
 from tessera.core.graph.dead_code import live_nodes
 from tessera.core.graph.graph import Graph, Node, Origin, Value
-from tessera.lowering.autodiff.composites import Adjoint
+from tessera.lowering.autodiff.bodies_reverse import pull_bodies
+from tessera.lowering.autodiff.composites import Adjoint, Region
 from tessera.lowering.autodiff.linearize import Linearization, finished, linearize, not_differentiable
 from tessera.lowering.autodiff.transpose import is_linear, transposed
+from tessera.lowering.autodiff.window_adjoint import window_adjoint
 
 Overrides = Mapping[str, Adjoint]
 _NONE: Final[Overrides] = MappingProxyType({})
@@ -29,7 +31,7 @@ def vjp(graph: Graph, wrt: Sequence[int], overrides: Overrides = _NONE) -> Graph
     overrides: adjoints that replace the derived ones, by the name of the composite; see `composites.py`
     Raises NotDifferentiable for an input that is no float, or an operation without a derivative.
     """
-    linear = linearize(graph, wrt, tuple(overrides))
+    linear = linearize(graph, wrt, tuple(overrides), bodies=_pull_bodies)
     seeds = [_like(value, "cotangent") for value in graph.outputs if value.type.dtype.is_float]
     cotangents = _pulled_back(linear, seeds, overrides)
     return _with_outputs(linear, f"{graph.name}_vjp", seeds, (*graph.outputs, *cotangents))
@@ -51,6 +53,10 @@ def value_and_grad(graph: Graph, wrt: Sequence[int], overrides: Overrides = _NON
     return _with_outputs(linear, f"{graph.name}_value_and_grad", (), (*graph.outputs, *gradients))
 
 
+def _pull_bodies(linear: Linearization, node: Node) -> Region | None:
+    return pull_bodies(linear, node, vjp)
+
+
 def _gradients(graph: Graph, wrt: Sequence[int], overrides: Overrides) -> tuple[Linearization, list[Value]]:
     loss = graph.outputs[0].type if graph.outputs else None
     if loss is None or loss.size != 1 or not loss.dtype.is_float:
@@ -59,7 +65,7 @@ def _gradients(graph: Graph, wrt: Sequence[int], overrides: Overrides) -> tuple[
             graph.outputs[0].span if graph.outputs else graph.span,
             "return a sum or a mean first, or use vjp with a cotangent of that type",
         ).with_source(graph.source)
-    linear = linearize(graph, wrt, tuple(overrides))
+    linear = linearize(graph, wrt, tuple(overrides), bodies=_pull_bodies)
     with linear.builder.within(Origin("transpose", (), ("adjoint",))):
         seed = linear.builder.full(1.0, loss.dtype, loss.shape)
     return linear, _pulled_back(linear, [seed], overrides)
@@ -98,6 +104,7 @@ class _Backward:
             if not self._tangents.isdisjoint(node.operands):
                 self._tangents.update(node.results)
                 self._nodes.append(node)
+        self._views = {node.result: node for node in self._nodes if node.op == "view"}
 
     def contribute(self, tangent: Value, cotangent: Value) -> None:
         """Add to the cotangent of the value whose tangent this is."""
@@ -122,13 +129,22 @@ class _Backward:
         if node in self._linear.regions:
             found = self._overridden(node, cotangents)
         elif is_linear(node) and cotangents[0] is not None:
-            builder, places = self._linear.builder, range(len(node.operands))
+            places = range(len(node.operands))
             active = [place for place in places if node.operands[place] in self._tangents]
-            found = [(node.operands[place], transposed(builder, node, place, cotangents[0])) for place in active]
+            found = [self._pulled(node, place, cotangents[0]) for place in active]
         else:
             raise not_differentiable(self._linear.graph, node)
         for tangent, cotangent in reversed(found):
             self.contribute(tangent, cotangent)
+
+    def _pulled(self, node: Node, place: int, cotangent: Value) -> tuple[Value, Value]:
+        """Return a tangent that a node is linear in, and its cotangent; of a product of windows, what is viewed."""
+        operand, builder = node.operands[place], self._linear.builder
+        view = self._views.get(operand) if node.op == "contract" else None
+        made = None if view is None else window_adjoint(builder, view, node, place, cotangent)
+        if view is None or made is None:
+            return operand, transposed(builder, node, place, cotangent)
+        return view.operands[0], made
 
     def _overridden(self, node: Node, cotangents: Sequence[Value | None]) -> list[tuple[Value, Value]]:
         """Let the adjoint of a composite make the cotangents of its inputs."""

@@ -16,6 +16,7 @@ from typing import Final, cast
 from tessera.core.base.dtypes import f64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, fold
 from tessera.core.graph.graph import Graph, Node, Value
+from tessera.core.graph.guarded_totals import guarded_total, source_of
 from tessera.core.graph.index_maps import IndexMap
 from tessera.core.graph.infer import labels_of, numbers
 
@@ -71,7 +72,7 @@ class ShiftAnalysis:
         users = self._graph.users
         while True:
             after = {user for each in closed for user in users.get(each, ()) if closed.isdisjoint(user.results)}
-            ready = [node for node in after if node.op == "map" and closed.issuperset(node.operands)]
+            ready = [node for node in after if node.op in ("map", "view") and closed.issuperset(node.operands)]
             if not ready:
                 return found
             closed.add(min(ready, key=lambda node: self._positions[node]).result)
@@ -87,13 +88,14 @@ class ShiftAnalysis:
         waiting = [self._positions[node] for node in self._graph.users.get(value, ())]
         heapq.heapify(waiting)
         done: set[int] = set()
+        guards = Guards(self._graph.producers)
         while waiting:
             position = heapq.heappop(waiting)
             if position in done:
                 continue
             done.add(position)
             node = self._graph.nodes[position]
-            placed = _classify(node, known)
+            placed = None if guards.rejects(node) else _classify(node, known, guards)
             if placed is None or (not placed.dependence.stays and not self._outputs.isdisjoint(node.results)):
                 return False
             if not placed.dependence.stays:
@@ -103,9 +105,58 @@ class ShiftAnalysis:
         return True
 
 
-def _classify(node: Node, known: Mapping[Value, _Placed]) -> _Placed | None:
+def _classify(node: Node, known: Mapping[Value, _Placed], guards: "Guards") -> _Placed | None:
     rule = _NODES.get(node.op)
-    return None if rule is None or len(node.results) != 1 else rule(node, known)
+    if rule is None or len(node.results) != 1:
+        return None
+    return rule(node, known) or guards.classified(node, known)
+
+
+class Guards:
+    """Classify totals that are replaced where they are 0: `select(l == 0, 1, l)`, and quotients by them.
+
+    Such a total moves as l does, but for where it is 0.  There the quotient is 0 whatever d is, where l is the sum of
+    what is divided, which is never negative.
+    """
+
+    def __init__(self, producers: Mapping[Value, Node]) -> None:
+        self._producers = producers
+        self._totals: dict[Value, Value] = {}  # of each guarded total, the total
+
+    def classified(self, node: Node, known: Mapping[Value, _Placed]) -> _Placed | None:
+        """Return the class of a guarded total, or of a quotient by one; None for any other map."""
+        total = guarded_total(node, self._producers)
+        if total is not None and total in known and known[total].dependence.scale:
+            self._totals[node.result] = total
+            return known[total]
+        return None
+
+    def rejects(self, node: Node) -> bool:
+        """Return whether a node uses a guarded total for anything else than to divide the summands of the total."""
+        return any(
+            operand in self._totals and not self._divides(node, place) for place, operand in enumerate(node.operands)
+        )
+
+    def _divides(self, node: Node, place: int) -> bool:
+        """Return whether a map divides, by operand `place`, what its total is the sum of."""
+        body = node.body
+        if node.op == "view":
+            self._totals[node.result] = self._totals[node.operands[place]]
+            return True
+        if not isinstance(body, Apply) or body.opcode != "div":
+            return False
+        above, below = body.operands
+        if not isinstance(above, Argument) or not isinstance(below, Argument) or below.number != place:
+            return False
+        return self._adds(self._totals[node.operands[place]], node.operands[above.number])
+
+    def _adds(self, total: Value, summand: Value) -> bool:
+        """Return whether a total is the sum of a value that is nowhere negative."""
+        maker, exponential = self._producers.get(source_of(total, self._producers)), self._producers.get(summand)
+        if maker is None or maker.op != "reduce" or maker.attributes["kind"] != "sum":
+            return False
+        body = exponential.body if exponential is not None else None
+        return maker.operands[0] is summand and isinstance(body, Apply) and body.opcode in ("exp", "exp2")
 
 
 def _map(node: Node, known: Mapping[Value, _Placed]) -> _Placed | None:

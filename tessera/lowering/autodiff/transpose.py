@@ -60,17 +60,22 @@ def _contract(builder: DerivedBuilder, node: Node, place: int, cotangent: Value)
     labels, result = labels_of(node.attributes["labels"]), numbers(node.attributes["result"])
     other = node.operands[1 - place]
     mine, theirs = labels[place], labels[1 - place]
-    kind = _factor(other.type.dtype, cotangent.type.dtype, exact=bool(node.attributes["exact"]))
+    kind = factor_dtype(other.type.dtype, cotangent.type.dtype, exact=bool(node.attributes["exact"]))
     found = tuple(label for label in mine if label in result or label in theirs)
+    sides = [(builder.cast(cotangent, kind), result), (builder.cast(other, kind), theirs)]
+    if found and found[-1] in result and found[-1] not in theirs:
+        sides.reverse()  # rows of what is made are rows of the left factor, so that they are written as they lie
+    (left, ours), (right, its) = sides
     product = builder.contract(
-        builder.cast(cotangent, kind), builder.cast(other, kind), (result, theirs), found,
+        left, right, (ours, its), found,
         exact=bool(node.attributes["exact"]), compute=str(node.attributes["compute"] or "") if kind == f32 else "",
     )  # fmt: skip
     # A label that only this operand has was summed over it alone.
     return builder.broadcast(product, [mine.index(label) for label in found], node.operands[place].type.shape)
 
 
-def _factor(operand: DType, cotangent: DType, *, exact: bool) -> DType:
+def factor_dtype(operand: DType, cotangent: DType, *, exact: bool) -> DType:
+    """Return the dtype of the factors of a transposed contraction, of those of its operand and of the cotangent."""
     if f64 in (cotangent, operand):
         return f64
     if operand.bits >= f32.bits or exact:

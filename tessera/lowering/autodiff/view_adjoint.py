@@ -132,7 +132,7 @@ class _Axis:
             return _placed(builder, value, place, rising.constant, rising.size)
         if rising.nests():
             value, step = rising.joined(builder, value, place)
-            value = _spread(builder, value, place, step)
+            value = spread(builder, value, place, step)
             return _placed(builder, value, place, rising.constant, rising.size)
         return rising.summed(builder, value, place)
 
@@ -168,7 +168,7 @@ class _Axis:
     def summed(self, builder: DerivedBuilder, value: Value, place: int) -> Value:
         """Sum, over all other digits, the elements of the longest one that belong to each index."""
         longest = max(range(len(self.digits)), key=lambda n: (self.digits[n][1], -n))
-        value = _spread(builder, builder.widened(value), place + longest, self.digits[longest][0])
+        value = spread(builder, builder.widened(value), place + longest, self.digits[longest][0])
         shape, count = value.type.shape, len(self.digits)
         # Axes of the view: those before, the operand's, the other digits, those after.
         others = [n for n in range(count) if n != longest]
@@ -182,7 +182,7 @@ class _Axis:
         return builder.reduce(builder.view(value, skewed), range(place + 1, place + count))
 
 
-def _spread(builder: DerivedBuilder, value: Value, place: int, step: int) -> Value:
+def spread(builder: DerivedBuilder, value: Value, place: int, step: int) -> Value:
     """Put `step - 1` zeros after each element along an axis."""
     if step == 1:
         return value

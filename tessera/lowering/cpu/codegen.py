@@ -15,6 +15,7 @@ from tessera.lowering.base.llvm_ir import parse, to_llvm_text
 from tessera.lowering.base.llvm_optimizer import LlvmPipeline, Machine, PassDump
 from tessera.lowering.base.llvm_passes import traced
 from tessera.lowering.base.passes import CANONICALIZE, run_upstream
+from tessera.lowering.cpu.masked_load_workaround import load_by_registers
 from tessera.lowering.cpu.masked_store_workaround import store_lone_lanes
 
 _LOWERING: Final = (
@@ -67,7 +68,7 @@ def generate_code(
     passes = traced(str(llvm), described, _PIPELINE) if observe_passes else ()
     _PIPELINE.run(llvm, machine)
     text = str(llvm)
-    if (mended := store_lone_lanes(text)) != text:
+    if (mended := load_by_registers(store_lone_lanes(text), described.features)) != text:
         llvm, text = parse(mended), mended
     if not observe:
         return MachineCode(machine.emit_object(llvm))

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from tessera.core.graph.graph import Graph, Routine
-from tessera.core.graph.rewrite import Rewriter
+from tessera.core.graph.rewrite import Rewriter, with_bodies
 
 RULE: Final = "expand-calls"
 
 
 def expand_calls(graph: Graph) -> Graph:
-    """Return the graph in which no call has a definition, those inside of definitions included."""
+    """Return the graph in which no call has a definition, those inside of definitions and bodies included."""
     while any(_definition(node.body) is not None for node in graph.nodes):
         rewriter = Rewriter(graph, RULE)
         for node in graph.nodes:
@@ -28,7 +28,7 @@ def expand_calls(graph: Graph) -> Graph:
                 for old, new in zip(node.results, made, strict=True):
                     rewriter.stand_in(old, new)
         graph = rewriter.finish()
-    return graph
+    return with_bodies(graph, expand_calls)
 
 
 def _definition(body: object) -> Graph | None:

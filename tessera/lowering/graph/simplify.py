@@ -5,18 +5,18 @@
 
 Views of views are one view; transpositions and repetitions become labels of what reads them; equal nodes are computed
 once; sums of nothing are numbers, products of which nothing is summed are maps; conversions to the type that is there,
-and nodes that no output needs, go away.
+back to the one that was there, and nodes that no output needs, go away.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tessera.core.base.dtypes import DType
-from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply, cast
+from tessera.core.graph.expr import Apply, Argument, Expr, Literal, Number, apply, cast
 from tessera.core.graph.graph import Body, Graph, Node, Value
-from tessera.core.graph.index_maps import IndexMap, compose, is_reshape, orienting, reshape
+from tessera.core.graph.index_maps import IndexMap, compose, is_reshape, nests, orienting, reshape
 from tessera.core.graph.infer import labels_of, numbers
-from tessera.core.graph.rewrite import Rewriter
+from tessera.core.graph.rewrite import Rewriter, with_bodies
 from tessera.core.program.program import Attribute
 from tessera.lowering.graph.nothing import constant_of
 
@@ -24,8 +24,8 @@ RULE: Final = "simplify"
 
 
 def simplify(graph: Graph) -> Graph:
-    """Return the simplified graph: one pass in program order reaches the fixed point."""
-    return _Simplifier(graph).run()
+    """Return the simplified graph, bodies included: one pass in program order reaches the fixed point."""
+    return with_bodies(_Simplifier(graph).run(), simplify)
 
 
 class _Simplifier:
@@ -88,11 +88,13 @@ class _Simplifier:
         (operand,), index_map = operands, node.index_map
         maker = self.makers.get(operand)
         if maker is not None and maker.op == "view":
-            together = compose(index_map, maker.index_map)
+            together = _together(index_map, maker.index_map, maker.operands[0].type.shape)
             if together is not None:
                 operand, index_map = maker.operands[0], together
         if index_map.is_identity(operand.type.shape) and node.result not in self.graph.outputs:
             self.rewriter.replace(node, operand)
+            return
+        if self._converted(node, operand, index_map):
             return
         operand, index_map = self._oriented(node, operand, index_map)
         places = _places(index_map, operand.type.shape)
@@ -101,6 +103,24 @@ class _Simplifier:
             self._map_anew(node, body, [operand], [places], index_map.shape)
             return
         self._keep(node, [operand], node.attributes, index_map)
+
+    def _converted(self, node: Node, operand: Value, index_map: IndexMap) -> bool:
+        """Convert to a longer type behind a reshape rather than before it: what lies in memory is in another shape."""
+        maker = self.makers.get(operand)
+        if maker is None or maker.op != "map" or node.result in self.graph.outputs or not _lengthens(maker.expr):
+            return False
+        (source,), (axes,) = maker.operands, labels_of(maker.attributes["axes"])
+        shape = operand.type.shape
+        if (
+            axes != tuple(range(len(shape)))
+            or not is_reshape(index_map, shape)
+            or _places(index_map, shape) is not None
+        ):
+            return False
+        with self.rewriter.builder.within(self.rewriter.origin(node), node.span):
+            viewed = self._viewed(source, index_map)
+        self._map_anew(node, maker.expr, [viewed], [tuple(range(len(index_map.shape)))], index_map.shape)
+        return True
 
     def _oriented(self, node: Node, operand: Value, index_map: IndexMap) -> tuple[Value, IndexMap]:
         """Turn the result of a map or a contraction that one view alone reads, where it then needs no copy."""
@@ -138,13 +158,15 @@ class _Simplifier:
         return None if places is None else (source, places)
 
     def _map(self, node: Node, operands: list[Value]) -> None:
-        body = node.expr
+        body, axes = node.expr, list(labels_of(node.attributes["axes"]))
         if isinstance(body, Argument) and operands[body.number].type == node.result.type:
-            straight = labels_of(node.attributes["axes"])[body.number] == tuple(range(len(node.result.type.shape)))
+            straight = axes[body.number] == tuple(range(len(node.result.type.shape)))
             if straight and node.result not in self.graph.outputs:
                 self.rewriter.replace(node, operands[body.number])
                 return
-        axes = list(labels_of(node.attributes["axes"]))
+        if (source := self._converted_back(node, operands)) is not None:
+            self.rewriter.replace(node, source)
+            return
         shape = numbers(node.attributes["shape"])
         if 1 in shape:
             self._map_anew(node, body, operands, axes, shape)
@@ -155,6 +177,17 @@ class _Simplifier:
                 operands[place], inner = found
                 axes[place] = tuple(axes[place][axis] for axis in inner)
         self._keep(node, operands, {**node.attributes, "axes": tuple(axes)}, body)
+
+    def _converted_back(self, node: Node, operands: Sequence[Value]) -> Value | None:
+        """Return what a conversion to a shorter float is of, where that was only widened before."""
+        wide = _conversion(node)
+        maker = self.makers.get(operands[0]) if wide is not None and node.result not in self.graph.outputs else None
+        if maker is None or maker.op != "map" or _conversion(maker) is None:
+            return None
+        (source,) = maker.operands
+        short = source.type.dtype
+        fits = short == node.result.type.dtype and short.is_float and short.bits < operands[0].type.dtype.bits
+        return source if fits and operands[0].type.dtype.is_float and not short.is_storage else None
 
     def _map_anew(
         self, node: Node, body: Expr, operands: Sequence[Value], axes: Sequence[tuple[int, ...]], shape: Sequence[int]
@@ -177,7 +210,7 @@ class _Simplifier:
         """Return a view of a value, or of what that is itself a view of."""
         maker = self.makers.get(operand)
         if maker is not None and maker.op == "view":
-            together = compose(index_map, maker.index_map)
+            together = _together(index_map, maker.index_map, maker.operands[0].type.shape)
             if together is not None:
                 operand, index_map = maker.operands[0], together
         if index_map.is_identity(operand.type.shape):
@@ -212,7 +245,7 @@ class _Simplifier:
         self._map_anew(node, body, operands, axes, node.result.type.shape)
 
     def _contract(self, node: Node, operands: list[Value]) -> None:
-        labels = list(labels_of(node.attributes["labels"]))
+        labels: list[tuple[int, ...]] = list(labels_of(node.attributes["labels"]))
         extents = {label: size for mine, operand in zip(labels, operands, strict=True)
                    for label, size in zip(mine, operand.type.shape, strict=True)}  # fmt: skip
         result = numbers(node.attributes["result"])
@@ -230,6 +263,10 @@ class _Simplifier:
                 self._put_back(node, made)
             return
         alone = {label for label in units if label not in result}
+        if node.attributes.get("compute") and set(extents) <= set(result):
+            # One product an element, of operands that are rounded first: a sum of one product, which is a kernel.
+            operands = [self._viewed(each, reshape(each.type.shape, (*each.type.shape, 1))) for each in operands]
+            labels = [(*mine, 1 + max(extents, default=-1)) for mine in labels]
         if alone and not sums and not node.attributes.get("compute"):
             # One product an element.
             kept = [[axis for axis, label in enumerate(mine) if label not in alone] for mine in labels]
@@ -292,6 +329,30 @@ class _Simplifier:
                 self._keep(node, [source], {**node.attributes, "axes": moved}, node.body)
                 return
         self._keep(node, operands, node.attributes, node.body)
+
+
+def _together(outer: IndexMap, inner: IndexMap, shape: Sequence[int]) -> IndexMap | None:
+    """Return a view of a view of an operand of `shape` as one view; None where it is none."""
+    together = compose(outer, inner)
+    straight = is_reshape(inner, shape) and is_reshape(outer, inner.shape)
+    return reshape(shape, outer.shape) if together is None and straight and nests(shape, outer.shape) else together
+
+
+def _conversion(node: Node) -> Expr | None:
+    """Return the body of a map that converts its only operand, element by element, and does nothing else."""
+    body = node.expr
+    if len(node.operands) != 1 or not isinstance(body, Apply) or body.opcode != "cast":
+        return None
+    straight = labels_of(node.attributes["axes"])[0] == tuple(range(len(node.result.type.shape)))
+    return body if straight and isinstance(body.operands[0], Argument) else None
+
+
+def _lengthens(body: Expr) -> bool:
+    """Return whether a body does nothing but convert a float to a longer one."""
+    if not isinstance(body, Apply) or body.opcode != "cast" or not isinstance(body.operands[0], Argument):
+        return False
+    before, after = body.operands[0].dtype, body.dtype
+    return before.is_float and after.is_float and before.bits < after.bits
 
 
 def _zero(dtype: DType) -> Number:

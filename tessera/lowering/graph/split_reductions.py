@@ -9,30 +9,34 @@ A sum adds its blocks of 4096 elements pairwise, neighbours first, so that 8192 
 identity.  See `core/base/reductions.py`, whose association it keeps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import Final
 
 from tessera.core.base.reductions import BLOCK, COLUMNS, identity
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.graph import Graph, Node, Value
+from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.core.graph.infer import numbers
 from tessera.core.graph.rewrite import Rewriter
-from tessera.core.schedule.plan import ROW_LIMIT
+from tessera.core.schedule.plan import ROW_LIMIT, is_long
 
 RULE: Final = "split_reductions"
 SPLIT: Final = 2 * BLOCK
 """Elements of a block: the longest power of two of which several reductions are in flight on one multiprocessor."""
 
 
-def split_reductions(graph: Graph) -> Graph:
-    """Return the graph with reductions of at most ROW_LIMIT elements each; itself where there are no longer ones."""
-    if not any(_is_long(node) for node in graph.nodes):
+def split_reductions(graph: Graph, kept: Collection[int] = ()) -> Graph:
+    """Return the graph with reductions of at most ROW_LIMIT elements each; itself where there are no longer ones.
+
+    kept: the numbers of reductions that stay whole
+    """
+    long = {node for node in graph.nodes if is_long(node) and node.ident not in kept}
+    if not long:
         return graph
     rewriter = Rewriter(graph, RULE)
     for node in graph.nodes:
-        if not _is_long(node):
+        if node not in long:
             rewriter.keep(node)
             continue
         (operand,) = rewriter.operands(node)
@@ -40,13 +44,6 @@ def split_reductions(graph: Graph) -> Graph:
             flat = _flattened(rewriter.builder, operand, numbers(node.attributes["axes"]))
             rewriter.replace(node, _reduced(rewriter.builder, flat, str(node.attributes["kind"])))
     return rewriter.finish()
-
-
-def _is_long(node: Node) -> bool:
-    if node.op != "reduce":
-        return False
-    shape = node.operands[0].type.shape
-    return prod(shape[axis] for axis in numbers(node.attributes["axes"])) > ROW_LIMIT and 0 not in shape
 
 
 def _flattened(builder: GraphBuilder, value: Value, axes: Sequence[int]) -> Value:

@@ -36,6 +36,8 @@ _ERF: Final = {
     8.703666661885872e-11, -4.222700140443682e-12,
 ),
 }  # fmt: skip
+ERF_NEAR: Final = _ERF[32]
+"""Of f32: erf(x) = x * p(x^2) on |x| <= 1, the constant first."""
 # log(1 - erf(x)) = p(x - 1) from 1 to where erf is 1.
 _ERF_TAIL: Final = {
     32: (

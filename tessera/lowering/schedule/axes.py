@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.infer import labels_of, numbers
 
+Axis = tuple[Value, int]
+"""An axis of a value, by its place."""
+
 
 @dataclass(slots=True)
 class AxisClasses:
     """Union-find over axes of values: `find((value, 2))` is the class of the value's third axis."""
 
-    parents: dict[tuple[Value, int], tuple[Value, int]] = field(
-        default_factory=dict[tuple[Value, int], tuple[Value, int]]
-    )
+    parents: dict[Axis, Axis] = field(default_factory=dict[Axis, Axis])
 
-    def find(self, axis: tuple[Value, int]) -> tuple[Value, int]:
+    def find(self, axis: Axis) -> Axis:
         """Return what stands for the class of an axis."""
         root = axis
         while (parent := self.parents.get(root, root)) != root:
@@ -24,14 +25,14 @@ class AxisClasses:
             self.parents[axis], axis = root, self.parents.get(axis, axis)
         return root
 
-    def union(self, one: tuple[Value, int], other: tuple[Value, int]) -> None:
+    def union(self, one: Axis, other: Axis) -> None:
         """Make two axes one."""
         a, b = self.find(one), self.find(other)
         if a != b:
             self.parents[b] = a
 
 
-def pairs(node: Node) -> Iterable[tuple[tuple[Value, int], tuple[Value, int]]]:
+def pairs(node: Node) -> Iterable[tuple[Axis, Axis]]:
     """Yield the pairs of axes that a node makes one."""
     result = node.results[0]
     if node.op == "map":
@@ -59,16 +60,21 @@ class AxisSpace:
     axes: Mapping[Value, tuple[int, ...]]
 
 
-def axis_space(members: Sequence[Node], values: Sequence[Value]) -> AxisSpace | None:
+def axis_space(
+    members: Sequence[Node], values: Sequence[Value], more: Iterable[tuple[Axis, Axis]] = ()
+) -> AxisSpace | None:
     """Number the axes of `values`, in their order; None where two axes of one value are the same.
 
     Views do not tie their result to their operand: they are read through an index map.
+    more: pairs of axes that are one for another reason, such as siblings'
     """
     classes = AxisClasses()
+    for one, other in more:
+        classes.union(one, other)
     for node in members:
         for one, other in pairs(node):
             classes.union(one, other)
-    known: dict[tuple[Value, int], int] = {}
+    known: dict[Axis, int] = {}
     extents: list[int] = []
     axes: dict[Value, tuple[int, ...]] = {}
     for value in values:

@@ -2,14 +2,15 @@
 
 A mask is a condition over the row i and the column j.  Where it is a conjunction of bounds of `a * i + b * j`, the
 columns of a block of rows are an interval, whose ends are affine in the block's first row: causal, sliding windows,
-ragged ends.  Conditions of another form (documents, prefixes) select in every block that they do not exclude otherwise.
+ragged ends.  Quotients by one number, `j // c <= i // c`, end at multiples of it: documents of one length, attention
+that is causal by blocks.  Conditions of another form select in every block that they do not exclude otherwise.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, walk
-from tessera.lowering.schedule.terms import conditions
+from tessera.lowering.schedule.cascades.terms import conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,20 @@ class MaskForm:
 
 @dataclass(frozen=True, slots=True)
 class ColumnBound:
-    """A bound of j: `j >= numerator / divisor` (lower), or `j <= numerator / divisor`, rounded inwards.
+    """A bound of j: `j >= n / divisor` (lower), or `j <= n / divisor`, rounded inwards; n is the numerator.
 
     numerator: affine in i and symbols; divisor: above 0
+    quantum: the numerator is rounded down to a multiple of it, to which `offset` is added
     """
 
     numerator: MaskForm
     divisor: int = 1
+    quantum: int = 1
+    offset: int = 0
+
+    def dividend(self, symbols: "dict[int, int] | None" = None) -> int:
+        """Return what is divided, for a numerator without a row."""
+        return self.numerator.at(0, 0, symbols) // self.quantum * self.quantum + self.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ class Domain:
         first = slope >= 0 if least else slope < 0
         at = row if first else row.plus(MaskForm(rows - 1))
         rest = MaskForm(bound.numerator.constant, 0, bound.numerator.column, bound.numerator.symbols)
-        return ColumnBound(rest.plus(at, slope), bound.divisor)
+        return replace(bound, numerator=rest.plus(at, slope))
 
     def visited(self, row: MaskForm, rows: int) -> tuple[tuple[ColumnBound, ...], tuple[ColumnBound, ...]]:
         """Return bounds of the columns that some row sees: j is at least each of the first, at most the second."""
@@ -139,9 +147,9 @@ def _columns(
     """Return the columns [first, last) of numeric bounds."""
     first, last = 0, extent
     for bound in lower:
-        first = max(first, -(-bound.numerator.at(0, 0, symbols) // bound.divisor))
+        first = max(first, -(-bound.dividend(symbols) // bound.divisor))
     for bound in upper:
-        last = min(last, bound.numerator.at(0, 0, symbols) // bound.divisor + 1)
+        last = min(last, bound.dividend(symbols) // bound.divisor + 1)
     return first, max(first, last)
 
 
@@ -162,11 +170,10 @@ def domain(indicator: Expr | None, row: int, column: int, symbols: Sequence[int]
     known = {row: "row", column: "column", **dict.fromkeys(symbols, "symbol")}
     for condition in conditions(indicator) if indicator is not None else ():
         forms = _at_least_zero(condition, known)
-        if forms is None:
-            found.others.append(condition)
-            continue
-        for form in forms:
+        for form in forms or ():
             _sort(form, found)
+        if forms is None and not _sort_quotients(condition, known, found):
+            found.others.append(condition)
     return Domain(tuple(found.lower), tuple(found.upper), tuple(found.rows), tuple(found.others))
 
 
@@ -187,6 +194,42 @@ def _sort(form: MaskForm, found: _Found) -> None:
         found.upper.append(ColumnBound(rest, -form.column))
     else:
         found.rows.append(form)
+
+
+def _sort_quotients(condition: Expr, known: dict[int, str], found: _Found) -> bool:
+    """Add the bounds of j that `f(j) // c <= g(i) // c` says, likewise for `<` and `==`; return whether there are any.
+
+    f(j) // c <= g(i) // c  is  f(j) <= n + c - 1, where n is g(i) rounded down to a multiple of c, and
+    g(i) // c <= f(j) // c  is  f(j) >= n
+    """
+    if not isinstance(condition, Apply) or condition.opcode != "cmp" or condition.predicate == "ne":
+        return False
+    a, b = (_quotient(each, known) for each in condition.operands)
+    if a is None or b is None or a[1] != b[1]:
+        return False
+    if condition.predicate in ("gt", "ge"):
+        a, b = b, a
+    strict = a[1] if condition.predicate in ("lt", "gt") else 0
+    pairs = [(a[0], b[0])] if condition.predicate != "eq" else [(a[0], b[0]), (b[0], a[0])]
+    sides: list[tuple[list[ColumnBound], ColumnBound]] = []
+    for lesser, greater in pairs:
+        of_column, of_row = (lesser, greater) if lesser.column else (greater, lesser)
+        if of_column.row or of_row.column or of_column.symbols or of_column.column <= 0:
+            return False
+        offset = a[1] - 1 - strict if of_column is lesser else strict
+        bound = ColumnBound(of_row, of_column.column, a[1], offset - of_column.constant)
+        sides.append((found.upper if of_column is lesser else found.lower, bound))
+    for side, bound in sides:
+        side.append(bound)
+    return True
+
+
+def _quotient(expr: Expr, known: dict[int, str]) -> tuple[MaskForm, int] | None:
+    """Return (f, c) for `f // c` with an affine f and a number c above 1; None for anything else."""
+    if not isinstance(expr, Apply) or expr.opcode != "floordiv" or not isinstance(expr.operands[1], Literal):
+        return None
+    form, by = affine(expr.operands[0], known), int(expr.operands[1].value)
+    return None if form is None or by < 2 else (form, by)
 
 
 def _at_least_zero(condition: Expr, known: dict[int, str]) -> tuple[MaskForm, ...] | None:

@@ -12,14 +12,15 @@ from tessera.core.schedule.plan import Group, Plan
 from tessera.core.schedule.refusals import decisive, listening
 from tessera.core.schedule.text import bytes_moved, flops, operations
 from tessera.lowering.schedule.form import Members, form
-from tessera.lowering.schedule.fuse import Draft, Fuser
+from tessera.lowering.schedule.fuse import Draft
+from tessera.lowering.schedule.regroup import Regrouper
 
 _ADJOINT: Final = "adjoint"
 
 
 def explain_fusion(plan: Plan) -> FusionReport:
     """Return the decisions that made a plan, and why its neighbouring kernels are not one."""
-    fuser = _ListeningFuser(plan.graph)
+    fuser = _ListeningFuser(plan.graph, plan.again)
     fuser.run()
     fused = Cost(len(plan.groups), sum(map(bytes_moved, plan.groups)), sum(map(operations, plan.groups)))
     boundaries = tuple(fuser.boundaries(plan.groups))
@@ -71,11 +72,11 @@ def _cost(members: Iterable[Members]) -> Cost:
     return Cost(len(each), moved, sum(flops(node) for one in each for node in one.nodes))
 
 
-class _ListeningFuser(Fuser):
+class _ListeningFuser(Regrouper):
     """A fuser that keeps what it tried.  attempts: in order, each once."""
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
+    def __init__(self, graph: Graph, again: frozenset[int]) -> None:
+        super().__init__(graph, again)
         self.attempts: list[Attempt] = []
         self._known: set[frozenset[Node]] = set()
 

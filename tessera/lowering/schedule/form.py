@@ -1,10 +1,11 @@
 """Decide whether a set of nodes is one kernel, of which kind, and how its arrays lie along its axes."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, cast
 
+from tessera.core.graph.bodies import WITH_BODIES
 from tessera.core.graph.expr import arguments
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.index_maps import Affine, Term, identity
@@ -20,18 +21,22 @@ from tessera.core.schedule.plan import (
     SCATTER,
     Access,
     CascadeLoop,
+    is_long,
 )
 from tessera.core.schedule.refusals import refused
-from tessera.lowering.schedule.atom_products import parted
 from tessera.lowering.schedule.axes import AxisSpace, axis_space
+from tessera.lowering.schedule.cascades.atom_products import parted
 from tessera.lowering.schedule.regions import Found, find_cascade
+from tessera.lowering.schedule.siblings import sibling_axes
 
 SHORT_ROW: Final = 2048
 """Longest row of which a kernel takes several at a time, see `rows_schedule`."""
 WHOLE_LIMIT: Final = 256
 """Longest inner axis of a product that is one step of its loop: the width of an attention head, for one."""
+FEWEST_CHANNELS: Final = 16
+"""Of a window, that are a step of a product by themselves: tensor cores multiply 16 at a time, or 32 bytes."""
 POINTWISE: Final = ("map", "view", "iota", "concat", "gather", "random")
-OPAQUE: Final = ("call",)
+OPAQUE: Final = ("call", "collective", *WITH_BODIES)
 """Nodes that are groups of their own, which no kernel computes."""
 
 
@@ -51,11 +56,16 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A candidate.  nodes: in order; inputs: what they read from memory; outputs: what others read of them."""
+    """A candidate.
+
+    nodes: in order; inputs: what they read from memory; outputs: what others read of them
+    again: those of the nodes that other groups compute for themselves, too
+    """
 
     nodes: tuple[Node, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    again: frozenset[Node] = frozenset()
 
     @property
     def made(self) -> set[Value]:
@@ -86,7 +96,9 @@ def _tiles(members: Members, anchors: Sequence[Node]) -> Form | None:
     direct = [value for value in members.inputs if any(
         value in node.operands for node in members.nodes if node.op != "view")]  # fmt: skip
     order = [*members.outputs, *(value for node in members.nodes for value in node.results), *direct]
-    space = axis_space([node for node in members.nodes if node.op != "view"], order)
+    inside = [node for node in members.nodes if node.op != "view"]
+    tied = sibling_axes(members.nodes)
+    space = (axis_space(inside, order, tied) if tied else None) or axis_space(inside, order)
     if space is None:
         return refused("one-axis", *members.nodes)
     kinds = {node.op for node in anchors}
@@ -96,13 +108,26 @@ def _tiles(members: Members, anchors: Sequence[Node]) -> Form | None:
         found = _rows(anchors, space)
     else:
         found = _product(members, anchors, space) if kinds == {"contract"} else None
-    found = found or (_cascade(members, anchors, space) if "contract" in kinds else None)
+    if "contract" in kinds or any(map(is_long, anchors)):
+        found = found or _cascade(members, anchors, space)
     if found is None:
         return None
     blocked = blocked_axes(found, members)
     loaded = [*(v for v in direct if v not in made), *views]
     accesses = [load_access(value, members, space) for value in loaded]
+    if found.kind == PRODUCT and _is_packed(found, blocked[-1], accesses):
+        return refused("box", *anchors)
     return found if all(loadable(access, blocked, found) for access in accesses) else refused("box", *anchors)
+
+
+def _is_packed(found: Form, step: int, accesses: Sequence[Access]) -> bool:
+    """Return whether a window has so few channels that its taps should be summed together with them, as one axis."""
+    short = found.space.extents[step] < FEWEST_CHANNELS and len(found.reduced) > 1
+    return short and any(
+        len(affine.terms) > 1 and any(term.axis in found.reduced for term in affine.terms)
+        for access in accesses
+        for affine in access.index
+    )
 
 
 def _scatter(members: Members) -> Form | None:
@@ -176,28 +201,43 @@ def _product(members: Members, anchors: Sequence[Node], space: AxisSpace) -> For
 
 def _cascade(members: Members, anchors: Sequence[Node], space: AxisSpace) -> Form | None:
     """Reductions over one axis, in one loop that the algebra of their bodies gives."""
-    if len(anchors) < 2 or not any(node.op == "contract" for node in anchors):
+    if not any(map(is_long, anchors)) and (len(anchors) < 2 or not any(node.op == "contract" for node in anchors)):
         return refused("one-reduction", *anchors)
-    found = find_cascade(members.nodes, space, members.outputs)
+    found = find_cascade(members.nodes, space, members.outputs, several=bool(members.again))
     if found is None:
         return None
     if any({found.axis, *found.inner} & set(space.axes[value]) for value in members.outputs):
         return refused("loop-output", *found.reductions)
     if not all(_is_product_of_blocks(node, found, space) for node in anchors if node not in found.reductions):
         return refused("blocks", *anchors)
-    rows = set(space.axes[found.reductions[0].result])
-    columns = [axis for node in found.reductions for axis in space.axes[node.result] if axis not in rows]
-    if len(set(columns)) > 1 or any(space.extents[axis] > WHOLE_LIMIT for axis in columns):
+    kept = {axis for node in found.reductions for axis in space.axes[node.result]}
+    if any(not set(axes) <= kept | {found.axis, *found.inner, *found.around} for axes in space.axes.values()):
+        return refused("row-axes", *found.reductions)
+    rows = _row_axes(found, anchors, space)
+    wide = [[axis for axis in space.axes[node.result] if axis not in rows] for node in found.reductions]
+    columns = tuple(dict.fromkeys(axis for each in wide for axis in each))
+    if any(len(each) > 1 for each in wide) or any(space.extents[axis] > WHOLE_LIMIT for axis in columns):
         widest = max(space.extents[axis] for axis in columns)
         return refused("columns", *found.reductions, detail=f"{widest:,} columns")
-    return Form(CASCADE, space, (found.axis, *found.inner), found, tuple(dict.fromkeys(columns)))
+    return Form(CASCADE, space, (*found.around, found.axis, *found.inner), found, columns)
+
+
+def _row_axes(found: Found, anchors: Sequence[Node], space: AxisSpace) -> set[int]:
+    """Return the axes of the rows of a cascade: those that all of its reductions have.
+
+    Where these are alike, as without a sum of weights, columns are what the products inside of it do not have.
+    """
+    results = [set(space.axes[node.result]) for node in found.reductions]
+    rows = results[0].intersection(*results[1:])
+    inside = set[int]().union(*(space.axes[node.result] for node in anchors if node not in found.reductions))
+    return (rows & inside or rows) if all(each == rows for each in results) else rows
 
 
 def _is_product_of_blocks(node: Node, found: Found, space: AxisSpace) -> bool:
     """Return whether a contraction in a cascade is a product of two blocks, which share one inner axis and no other."""
     left, right = (set(space.axes[operand]) for operand in node.operands)
-    inner = {axis for axis in found.inner if space.extents[axis] > 1}
-    return found.axis not in left & right and len(inner) <= 1 and inner <= left | right
+    inner = {axis for axis in found.inner if space.extents[axis] > 1} & (left | right)
+    return found.axis not in left & right and len(inner) <= 1
 
 
 def cascade_row(
@@ -236,13 +276,19 @@ def sum_axes(node: Node, space: AxisSpace) -> tuple[int, ...]:
 
 
 def product_axes(node: Node, space: AxisSpace) -> tuple[int | None, int | None, int]:
-    """Return the axes that are the rows, the columns and the steps of a contraction's blocks: the last of each kind."""
+    """Return the axes that are the rows, the columns and the steps of a contraction's blocks.
+
+    Rows and columns are the last axis of each kind.  Steps go along the summed axis that comes last in both operands,
+    or along the longest one, the last of equal ones.
+    """
     left, right = space.axes[node.operands[0]], space.axes[node.operands[1]]
     result = space.axes[node.result]
     rows = [axis for axis in result if axis in left and axis not in right]
     columns = [axis for axis in result if axis in right and axis not in left]
     inner = [axis for axis in sum_axes(node, space) if axis in left and axis in right]
-    return (rows[-1] if rows else None), (columns[-1] if columns else None), (inner or sum_axes(node, space))[-1]
+    summed = inner or sum_axes(node, space)
+    step = max(summed, key=lambda axis: (left[-1] == axis == right[-1], space.extents[axis], summed.index(axis)))
+    return (rows[-1] if rows else None), (columns[-1] if columns else None), step
 
 
 def blocked_axes(found: Form, members: Members) -> tuple[int, ...]:
@@ -286,13 +332,18 @@ def load_access(value: Value, members: Members, space: AxisSpace) -> Access:
 def loadable(access: Access, blocked: Sequence[int], found: Form) -> bool:
     """Return whether a block of the array is a box in memory.
 
-    Along each of its axes at most one blocked axis of the group, one element a step; others only shift the box.  What
-    a block reads beyond the group's axis must lie outside the array too, or be of no consequence.
+    Along each of its axes at most one blocked axis of the group, one element a step; others only shift the box, also
+    by parts of their index, as heads do that share keys.  Rows and columns of a product may have longer steps, see
+    `in_steps`.  What a block reads beyond the group's axis must lie outside the array too, or be of no consequence.
     """
     seen: list[int] = []
-    for size, affine in zip(access.shape, access.index, strict=True):
+    multiplies = found.kind == PRODUCT
+    if multiplies:
+        access = in_steps(access, set(range(len(found.space.extents))) - set(found.reduced), blocked[-1])
+    steps = access.steps or (1,) * len(access.shape)
+    for size, affine, step in zip(access.shape, access.index, steps, strict=True):
         mine = [term for term in affine.terms if term.axis in blocked]
-        if any(term.divisor != 1 or term.modulus for term in affine.terms) or len(mine) > 1:
+        if any(term.divisor != 1 or term.modulus for term in mine) or len(mine) > 1:
             return False
         if not mine:
             continue
@@ -300,9 +351,25 @@ def loadable(access: Access, blocked: Sequence[int], found: Form) -> bool:
         seen.append(term.axis)
         extent = found.space.extents[term.axis]
         carried = found.kind in (PRODUCT, CASCADE) and term.axis in found.reduced
-        if term.scale != 1 or access.padded or (carried and extent > WHOLE_LIMIT and not ends(affine, extent, size)):
+        unended = carried and extent > WHOLE_LIMIT and not ends(affine, extent, size)
+        if term.scale != step or (access.padded and not multiplies) or unended:
             return False
     return len(set(seen)) == len(seen)
+
+
+def in_steps(access: Access, kept: Collection[int], step: int) -> Access:
+    """Return an access with the steps in which its blocks are read.
+
+    Of an axis of which a product reads every second element, a box holds one of each pair: of [h] as [h / 2, 2], these
+    are elements that follow each other.
+    kept: the axes of the group that are not summed; step: the axis of its blocks' steps
+    """
+    steps: list[int] = []
+    for size, affine in zip(access.shape[:-1], access.index[:-1], strict=True):
+        mine = [term.scale for term in affine.terms if term.axis in kept]
+        long = len(mine) == 1 and mine[0] > 1 and size % mine[0] == 0
+        steps.append(mine[0] if long and all(term.axis != step for term in affine.terms) else 1)
+    return replace(access, steps=(*steps, 1)) if any(each > 1 for each in steps) else access
 
 
 def ends(affine: Affine, extent: int, size: int) -> bool:

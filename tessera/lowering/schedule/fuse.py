@@ -6,15 +6,19 @@
 Views, indices and constants cost nothing where they are used, so they may be members of several groups.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from tessera.core.graph.expr import Apply, Argument
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.graph.index_maps import is_reshape
-from tessera.core.graph.infer import labels_of
-from tessera.core.graph.rewrite import Rewriter
-from tessera.lowering.schedule.form import POINTWISE, Form, Members, form, made_of_indices
+from tessera.lowering.schedule.form import POINTWISE, Form, Members, made_of_indices
+from tessera.lowering.schedule.free_nodes import is_factor, is_read_through, picks_number, spreads
+from tessera.lowering.schedule.known_forms import KnownForms
+from tessera.lowering.schedule.separate_uses import is_scores
+
+_MOST_PRODUCERS: Final = 12
+"""Groups that are tried as one loop with the contraction they are for: attention and its backward pass have half."""
 
 
 @dataclass(eq=False)
@@ -42,56 +46,65 @@ class Partition:
     aliases: Mapping[Value, Value]
 
 
-def fuse(graph: Graph) -> Partition:
-    """Return the groups of a graph."""
-    return Fuser(graph).run()
+class NoKernel(AssertionError):
+    """A group is no kernel, whatever is written to memory for it: of a plan that recomputes, another one is taken."""
 
 
 class Fuser:
-    """Grows groups.  free: nodes that every user may compute for itself; home: the draft of each other node."""
+    """Grows groups.
 
-    def __init__(self, graph: Graph) -> None:
+    again: nodes that every user may compute for itself, with those that cost nothing: `free`; home: the draft of each
+    other node; copies: of views, those that there are
+    """
+
+    def __init__(self, graph: Graph, again: frozenset[int] = frozenset()) -> None:
         self.graph = graph
+        self.again = frozenset(node for node in graph.nodes if node.ident in again)
         self.outputs = set(graph.outputs)
         self.producers = graph.producers
         self.place = {node: number for number, node in enumerate(graph.nodes)}
+        self.known = KnownForms()
         self.drafts: dict[int, Draft] = {}
         self.home: dict[Node, Draft] = {}
         indices: dict[Value, bool] = {}
         self.free: set[Node] = set()
         self.aliases: dict[Value, Value] = {}
+        self.copies: dict[tuple[object, ...], Value] = {}
+        self._known_members: dict[tuple[Node, ...], Members] = {}
         for node in graph.nodes:
             if node.results[0] in self.outputs:
                 if self._is_alias(node) and not self._is_anothers(node.operands[0]):
                     self.aliases[node.result] = node.operands[0]
                 continue
-            if made_of_indices(node, indices) or self._picks_number(node):
+            if node.op == "map" and node not in self.again and is_factor(graph, node.result):
+                continue
+            if self._reshapes_input(node) and any(t.divisor != 1 for a in node.index_map.axes for t in a.terms):
+                self.aliases[node.result] = node.operands[0]  # no block of it is a box of the array as it was
+                continue
+            if made_of_indices(node, indices) or picks_number(graph, node):
                 indices[node.result] = True
                 self.free.add(node)
-            elif node.op == "view" or self._converts_input(node):
+            elif node in self.again or spreads(graph, node, self.free) or is_read_through(graph, node):
                 self.free.add(node)
 
     def run(self) -> Partition:
         """Return the partition."""
+        self.grow()
+        self.absorb()
+        ordered = self._ordered()
+        return Partition(tuple(Fused(*self._checked(draft.owned)) for draft in ordered), self.aliases)
+
+    def grow(self) -> None:
+        """Put every node that is not free into a group, and the groups that are one loop together."""
         for node in self.graph.nodes:
             if node not in self.free and node.results[0] not in self.aliases:
                 self._place(node)
         self._absorb_producers()
+
+    def absorb(self) -> None:
+        """Join what is made element by element with what reads it; what cannot be read through is made first."""
         self._absorb_prologues()
         self._materialise_views()
-        ordered = self._ordered()
-        return Partition(tuple(Fused(*self._checked(draft.owned)) for draft in ordered), self.aliases)
-
-    def _picks_number(self, node: Node) -> bool:
-        """Return whether a node is one number of an input, such as half of a key: what is made of it is, too."""
-        return node.op == "view" and node.result.type.size == 1 and node.operands[0] in self.graph.inputs
-
-    def _converts_input(self, node: Node) -> bool:
-        """Return whether a node does nothing but convert what is an input: reading it is as cheap for every user."""
-        if node.op != "map" or len(node.operands) != 1 or node.operands[0] not in self.graph.inputs:
-            return False
-        body = node.expr
-        return isinstance(body, Apply) and body.opcode == "cast" and isinstance(body.operands[0], Argument)
 
     def _is_alias(self, node: Node) -> bool:
         """Return whether a node's result is what its operand is in memory, in another shape."""
@@ -117,21 +130,26 @@ class Fuser:
     def _place(self, node: Node) -> None:
         """Add a node to the group of an operand, the latest one first, or start a group."""
         sources = self._sources([node])
+        scores = node.op == "contract" and is_scores(self.graph, node)
         for draft in sorted((self.drafts[n] for n in sources), key=lambda d: (not _reduces(d), -d.number)):
             others = sources - {draft.number}
-            if any(draft.number in self._all_before(n) for n in others):
+            if (scores and _reduces(draft)) or self._needs(others, {draft.number}):
                 continue
             if self._legal([*draft.owned, node]):
                 draft.owned.append(node)
                 draft.before |= others
                 self.home[node] = draft
                 return
-        self._start([node], sources)
+        draft = self._start([node], sources)
+        # What follows a product joins it only where that is a kernel: one whose factor has to be copied first is not.
+        if node.op == "contract" and not self._legal([node]):
+            self._materialise(draft)
 
-    def _start(self, nodes: list[Node], sources: set[int]) -> None:
+    def _start(self, nodes: list[Node], sources: set[int]) -> Draft:
         draft = Draft(len(self.drafts) and max(self.drafts) + 1, nodes, set(sources))
         self.drafts[draft.number] = draft
         self.home.update(dict.fromkeys(nodes, draft))
+        return draft
 
     def _absorb_producers(self) -> None:
         """Move the groups that make a contraction's or a reduction's operands into its group, where it is one loop.
@@ -141,29 +159,36 @@ class Fuser:
         for draft in sorted(self.drafts.values(), key=lambda d: -d.number):
             if draft.number not in self.drafts or not any(node.op == "contract" for node in draft.owned):
                 continue
-            chain = self._only_for(draft)
-            while chain:
-                nodes = [node for each in chain for node in each.owned]
-                joined = sorted([*draft.owned, *nodes], key=self.place.__getitem__)
-                if any(n.op in ("contract", "reduce") for n in nodes) and self._legal(joined):
-                    self._merge(draft, chain, joined)
+            whole, hidden = self._only_for(draft, written=True), self._only_for(draft)
+            for chain in (whole, hidden) if whole != hidden else (whole,):
+                if self._absorb(draft, chain):
                     break
-                chain.pop()
 
-    def _only_for(self, draft: Draft) -> list[Draft]:
-        """Return the groups before one whose results nothing else needs, the nearest first."""
+    def _absorb(self, draft: Draft, chain: list[Draft]) -> bool:
+        """Merge as many groups into one as make a kernel with it, the nearest first."""
+        while chain:
+            nodes = [node for each in chain for node in each.owned]
+            joined = sorted([*draft.owned, *nodes], key=self.place.__getitem__)
+            if any(n.op in ("contract", "reduce") for n in nodes) and self._legal(joined):
+                self._merge(draft, chain, joined)
+                return True
+            chain.pop()
+        return False
+
+    def _only_for(self, draft: Draft, *, written: bool = False) -> list[Draft]:
+        """Return the groups before one whose results no other kernel needs, the nearest first: as many as a loop has.
+
+        written: also those whose results are outputs of the graph, such as the entropy of attention's weights
+        """
         found: list[Draft] = []
         inside = {draft.number}
         changed = True
-        while changed:
+        while changed and len(found) < _MOST_PRODUCERS:
             changed = False
             for number in sorted({n for i in inside for n in self.drafts[i].before} - inside, reverse=True):
                 results = {value for node in self.drafts[number].owned for value in node.results}
-                users = {
-                    other.number for other in self.drafts.values()
-                    if other.number != number and results & set(self._members(other.owned).inputs)
-                }  # fmt: skip
-                if users <= inside and not results & self.outputs:
+                users = self._readers(results) - {number}
+                if users <= inside and (written or not results & self.outputs):
                     inside.add(number)
                     found.append(self.drafts[number])
                     changed = True
@@ -172,7 +197,7 @@ class Fuser:
     def _merge(self, target: Draft, others: Sequence[Draft], joined: list[Node]) -> None:
         gone = {other.number for other in others}
         target.owned = joined
-        target.before = (target.before | {n for other in others for n in other.before}) - gone
+        target.before = (target.before | {n for other in others for n in other.before}) - gone - {target.number}
         for other in others:
             self.home.update(dict.fromkeys(other.owned, target))
             del self.drafts[other.number]
@@ -188,15 +213,12 @@ class Fuser:
             results = {value for node in draft.owned for value in node.results}
             if results & self.outputs:
                 continue
-            users = {
-                other.number for other in self.drafts.values()
-                if other is not draft and results & set(self._members(other.owned).inputs)
-            }  # fmt: skip
+            users = self._readers(results) - {draft.number}
             if len(users) != 1:
                 continue
             target = self.drafts[next(iter(users))]
             others = target.before - {draft.number}
-            if any(draft.number in self._all_before(n) for n in others):
+            if self._needs(others, {draft.number}):
                 continue
             joined = sorted([*draft.owned, *target.owned], key=self.place.__getitem__)
             if self._worthwhile(draft, target) and self._legal(joined):
@@ -217,45 +239,80 @@ class Fuser:
 
     def _materialise_views(self) -> None:
         """Give a kernel of its own to every free node that some group cannot read through, and one to equal ones."""
-        copies: dict[tuple[object, ...], Value] = {}
         changed = True
         while changed:
             changed = False
             for draft in list(self.drafts.values()):
-                if self._legal(draft.owned):
-                    continue
-                needed = self._unreadable(draft)
-                for node in needed:
-                    self.free.discard(node)
-                    key = (node.op, node.operands, node.body, tuple(sorted(node.attributes.items())))
-                    if self._is_alias(node) or self._reshapes_input(node):
-                        self.aliases[node.result] = node.operands[0]
-                    elif key in copies:
-                        self.aliases[node.result] = copies[key]
-                    else:
-                        copies[key] = node.result
-                        self._start([node], self._sources([node]))
-                draft.before = self._sources(draft.owned) - {draft.number}
-                changed = True
+                if not self._legal(draft.owned):
+                    self._materialise(draft)
+                    changed = True
+
+    def _materialise(self, draft: Draft) -> None:
+        """Give a kernel of its own to what a group cannot read through."""
+        for node in self._unreadable(draft):
+            self._set_free(without=[node])
+            key = (node.op, node.operands, node.body, tuple(sorted(node.attributes.items())))
+            if self._is_alias(node) or self._reshapes_input(node):
+                self.aliases[node.result] = node.operands[0]
+            elif key in self.copies:
+                self.aliases[node.result] = self.copies[key]
+            else:
+                self.copies[key] = node.result
+                self._start_or_join(node)
+        draft.before = self._sources(draft.owned) - {draft.number}
+
+    def _start_or_join(self, node: Node) -> None:
+        """Start a group, unless one makes what a node needs and reads the node: that one writes it as well."""
+        sources = self._sources([node])
+        around = sources & self._readers(node.results)
+        if not around:
+            self._start([node], sources)
+            return
+        home = self.drafts[around.pop()]
+        home.owned = sorted([*home.owned, node], key=self.place.__getitem__)
+        home.before |= sources - {home.number}
+        self.home[node] = home
 
     def _unreadable(self, draft: Draft) -> list[Node]:
         """Return the free nodes next to a group that keep it from being legal: views before indices."""
         members = self._members(draft.owned)
         free = [node for node in members.nodes if node not in draft.owned]
-        views = [node for node in free if node.op == "view"] or free
-        if not views:
-            raise AssertionError(f"no kernel for {[f'{node.op} g{node.ident}' for node in draft.owned]}")
-        for view in reversed(views):
-            self.free.discard(view)
+        if not free:
+            raise NoKernel(f"no kernel for {[f'{node.op} g{node.ident}' for node in draft.owned]}")
+        views, others = ([node for node in free if (node.op == "view") == is_view] for is_view in (True, False))
+        # Of those that would do the smallest: pixels with zeros between them, not all windows of these.
+        views.sort(key=lambda each: (each.result.type.size, -self.place[each]))
+        for node in sorted((*views, *reversed(others)), key=lambda each: each not in self.again):
+            self._set_free(without=[node])
             if self._legal(draft.owned):
-                return [view]
-            self.free.add(view)
-        return views[-1:]
+                return [node]
+            self._set_free([node])
+        return (views or free)[-1:]
 
     # Looking around
 
+    def _users(self, value: Value) -> set[Node]:
+        """Return the nodes that read a value, also through free nodes."""
+        found: set[Node] = set()
+        for user in self.graph.users.get(value, ()):
+            found |= self._users(user.result) if user in self.free else {user}
+        return found
+
+    def _set_free(self, more: Collection[Node] = (), without: Collection[Node] = ()) -> None:
+        """Let groups compute nodes for themselves, or no more."""
+        self.free.update(more)
+        self.free.difference_update(without)
+        self._known_members.clear()
+
     def _members(self, owned: Sequence[Node]) -> Members:
         """Return owned nodes with the free ones that they need, and what goes in and out."""
+        key = tuple(owned)
+        found = self._known_members.get(key)
+        if found is None:
+            found = self._known_members[key] = self._found_members(key)
+        return found
+
+    def _found_members(self, owned: Sequence[Node]) -> Members:
         nodes: dict[Node, None] = {}
         stack = list(owned)
         while stack:
@@ -275,7 +332,7 @@ class Fuser:
             value for node in ordered if node in mine for value in node.results
             if value in self.outputs or self._used_outside(value, mine)
         )  # fmt: skip
-        return Members(tuple(ordered), tuple(inputs), tuple(outputs))
+        return Members(tuple(ordered), tuple(inputs), tuple(outputs), self.again.intersection(ordered))
 
     def _used_outside(self, value: Value, mine: set[Node]) -> bool:
         """Return whether a node outside a group needs a value of it, also through views of it."""
@@ -285,7 +342,7 @@ class Fuser:
             if user not in self.free or self._used_outside(user.result, mine):
                 return True
             # A free node computed from it inside this group alone: a view of what the group makes.
-            if any(other in mine for other in self.graph.users.get(user.result, ())):
+            if user.op == "view" and any(other in mine for other in self.graph.users.get(user.result, ())):
                 return True
         return False
 
@@ -305,19 +362,49 @@ class Fuser:
                 found.add(self.home[producer].number)
         return found
 
-    def _all_before(self, number: int) -> set[int]:
-        seen: set[int] = set()
-        stack = [number]
+    def _readers(self, values: Iterable[Value]) -> set[int]:
+        """Return the drafts that read one of these values, also through free nodes."""
+        found: set[int] = set()
+        seen = set(values)
+        stack = list(seen)
         while stack:
-            for each in self.drafts[stack.pop()].before:
-                if each not in seen:
-                    seen.add(each)
-                    stack.append(each)
+            for user in self.graph.users.get(stack.pop(), ()):
+                if user in self.home:
+                    found.add(self.home[user].number)
+                if user in self.free and user.result not in seen:
+                    seen.add(user.result)
+                    stack.append(user.result)
+        return found
+
+    def _all_before(self, number: int) -> set[int]:
+        """Return all groups that one needs, through others too."""
+        seen: set[int] = set()
+        self._reach([number], seen, frozenset())
         return seen
+
+    def _needs(self, numbers: Collection[int], wanted: Collection[int]) -> bool:
+        """Return whether one of some groups needs one of others, through others too."""
+        return self._reach(numbers, set(), frozenset(wanted))
+
+    def _reach(self, numbers: Collection[int], seen: set[int], wanted: frozenset[int]) -> bool:
+        """Add to `seen` what groups need until one of `wanted` is among it; return whether one was."""
+        stack = sorted(numbers)
+        while stack:
+            draft = self.drafts.get(stack.pop())
+            if draft is None:
+                raise NoKernel("a group reads what no other makes")
+            if not wanted.isdisjoint(draft.before):
+                return True
+            new = draft.before - seen
+            seen |= new
+            stack += new
+        return False
 
     def _legal(self, owned: Sequence[Node]) -> bool:
         members = self._members(owned)
-        return not self._reads_itself(members) and form(members) is not None
+        if self.again and not members.outputs:
+            raise NoKernel("a group that nothing needs: all of it is computed again elsewhere")
+        return not self._reads_itself(members) and self.known.is_kernel(members)
 
     def _reads_itself(self, members: Members) -> bool:
         """Return whether a kernel would read what it writes, in another shape: it would read it too soon."""
@@ -331,9 +418,7 @@ class Fuser:
 
     def _checked(self, owned: Sequence[Node]) -> tuple[Members, Form]:
         members = self._members(owned)
-        found = form(members)
-        assert found is not None
-        return members, found
+        return members, self.known.form(members)
 
     def _ordered(self) -> list[Draft]:
         """Return the drafts, each after those it reads; of several that are ready, the one begun first."""
@@ -347,39 +432,3 @@ class Fuser:
 
 def _reduces(draft: Draft) -> bool:
     return any(node.op in ("contract", "reduce") for node in draft.owned)
-
-
-def separate_uses(graph: Graph) -> Graph:
-    """Return the graph with a view of its own for every operand of a contraction that is used elsewhere too.
-
-    Indices are made anew for each of their users: rows and columns of a mask may count the same.
-
-    before: `contract(x, x)`, whose rows and columns both are the first axis of x
-    after:  `contract(view(x), x)`
-    """
-    rewriter = Rewriter(graph)
-    indices: dict[Value, bool] = {}
-    for node in graph.nodes:
-        indices.update(dict.fromkeys(node.results, made_of_indices(node, indices)))
-        operands = list(node.operands)
-        repeated = (
-            len(set(operands)) < len(operands) and node.op == "map" and len(set(labels_of(node.attributes["axes"]))) > 1
-        )
-        for place, operand in enumerate(node.operands):
-            several = operands.count(operand) > 1  # the last one of equal operands may stay
-            elsewhere = len(graph.users.get(operand, ())) > 1
-            if indices.get(operand, False):
-                if (several and repeated) or (graph.producers[operand].op == "iota" and (several or elsewhere)):
-                    operands[place] = _again(operand, graph, rewriter, node)
-            elif (repeated or node.op == "contract") and (several or elsewhere or operand in graph.outputs):
-                operands[place] = rewriter.view_of(operand, node)
-        rewriter.keep(node, operands)
-    return rewriter.finish()
-
-
-def _again(value: Value, graph: Graph, rewriter: Rewriter, user: Node) -> Value:
-    """Compute what is made of indices once more, for one user alone."""
-    maker = graph.producers[value]
-    operands = [_again(operand, graph, rewriter, user) for operand in maker.operands]
-    with rewriter.builder.within(rewriter.origin(user, maker), user.span):
-        return rewriter.builder.add(maker.op, operands, maker.body, value.name, **maker.attributes)

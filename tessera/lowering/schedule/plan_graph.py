@@ -2,21 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import prod
 
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.index_maps import Affine, Term
-from tessera.core.schedule.plan import CALL, ELEMENTS, SCATTER, Access, CascadeLoop, Group, Plan
-from tessera.lowering.schedule.form import load_access
-from tessera.lowering.schedule.fuse import Fused, fuse, separate_uses
+from tessera.core.schedule.plan import CALL, ELEMENTS, PRODUCT, SCATTER, Access, CascadeLoop, Group, Plan
+from tessera.lowering.schedule.allocate import allocate
+from tessera.lowering.schedule.axes import AxisSpace
+from tessera.lowering.schedule.channels_last import channels_last
+from tessera.lowering.schedule.form import in_steps, load_access, product_axes
+from tessera.lowering.schedule.fuse import Fused
+from tessera.lowering.schedule.regroup import fuse
+from tessera.lowering.schedule.separate_uses import separate_uses
 
 
-def plan_graph(graph: Graph) -> Plan:
-    """Return the kernels that compute a graph, in order; the same for every target."""
-    prepared = separate_uses(graph)
-    partition = fuse(prepared)
+def plan_graph(graph: Graph, again: frozenset[int] = frozenset()) -> Plan:
+    """Return the kernels that compute a graph, in order; the same for every target.
+
+    again: numbers of nodes that every kernel may compute for itself
+    """
+    prepared = channels_last(separate_uses(graph, again))
+    partition = fuse(prepared, again)
     groups = tuple(_group(number, fused) for number, fused in enumerate(partition.groups))
-    return Plan(prepared, groups, partition.aliases)
+    plan = Plan(prepared, groups, partition.aliases, again)
+    return replace(plan, buffers=allocate(plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,7 @@ def _group(number: int, fused: Fused) -> Group:
     }
     marked: tuple[int, ...] = ()
     if found.cascade is not None:
-        marked = (found.cascade.axis, *found.cascade.inner, *found.columns)
+        marked = (found.cascade.axis, *found.cascade.inner, *found.columns, *found.cascade.around)
     layout = _Layout(space.extents, space.axes, loads, stores, found.reduced, marked)
     indices = {axis for node in members.nodes if node.op == "iota" for axis in space.axes[node.result]}
     layout = _joined(layout, indices)
@@ -59,12 +69,19 @@ def _group(number: int, fused: Fused) -> Group:
         loads={value: access if access.shape else number_in_memory for value, access in layout.loads.items()},
         stores={value: access if access.shape else number_in_memory for value, access in layout.stores.items()},
     )
+    if found.kind == PRODUCT:
+        anchor = next(node for node in members.nodes if node.op == "contract")
+        *_, step = product_axes(anchor, AxisSpace(layout.extents, layout.axes))
+        kept = set(range(len(layout.extents))) - set(layout.reduced)
+        layout = replace(layout, loads={v: in_steps(access, kept, step) for v, access in layout.loads.items()})
     loop = None
     if found.cascade is not None:
-        axis, inner = layout.marked[0], layout.marked[1 : 1 + len(found.cascade.inner)]
-        columns = layout.marked[1 + len(inner) :]
-        mine = found.cascade
-        loop = CascadeLoop(mine.cascade, axis, inner, columns, mine.reductions, mine.atoms, mine.ended)
+        mine, rest = found.cascade, iter(layout.marked)
+        axis, *inner = islice(rest, 1 + len(mine.inner))
+        columns = tuple(islice(rest, len(found.columns)))
+        loop = CascadeLoop(
+            mine.cascade, axis, tuple(inner), columns, mine.reductions, mine.atoms, mine.ended, tuple(rest)
+        )  # fmt: skip
     return Group(number, found.kind, members.nodes, members.inputs, members.outputs, layout.extents, layout.axes,
                  layout.loads, layout.stores, layout.reduced, loop)  # fmt: skip
 

@@ -19,9 +19,10 @@ from tessera.core.schedule.cascade import Cascade, Reduction, Region
 from tessera.core.schedule.refusals import refused
 from tessera.lowering.schedule.axes import AxisSpace
 from tessera.lowering.schedule.axis_ends import read_along
-from tessera.lowering.schedule.derive import derive
-from tessera.lowering.schedule.guarded_anchors import cancel_guards
-from tessera.lowering.schedule.terms import NotSeparable
+from tessera.lowering.schedule.cascades.derive import derive
+from tessera.lowering.schedule.cascades.guarded_anchors import cancel_guards
+from tessera.lowering.schedule.cascades.plain_sums import is_plain, plain_sums
+from tessera.lowering.schedule.cascades.terms import NotSeparable
 
 MOST_INNER = 256
 """Longest inner axis of a contraction that is computed inside of a cascade, whole: the width of a head."""
@@ -34,6 +35,7 @@ class Found:
     axis: of the group, that the loop goes over; inner: axes that contractions inside of it sum over
     reductions: the nodes, in order; atoms: the values that the region's atoms are
     ended: numbers of the atoms that are absent behind the end of the axis
+    around: axes that are summed over too, element by element, in loops around this one
     """
 
     cascade: Cascade
@@ -42,16 +44,57 @@ class Found:
     reductions: tuple[Node, ...]
     atoms: tuple[Value, ...]
     ended: frozenset[int]
+    around: tuple[int, ...] = ()
 
 
-def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Value]) -> Found | None:
-    """Return the one loop that computes all reductions of `nodes`, or None where there is none."""
+def find_cascade(
+    nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Value], *, several: bool = False
+) -> Found | None:
+    """Return the one loop that computes all reductions of `nodes`, or None where there is none.
+
+    several: whether it may sum over further axes, in loops around it: heads that share keys
+    """
+    found = _find_loop(nodes, space, several=several)
+    if found is None:
+        return None
+    (axis, *around), inner, outer = found
+    if not all(node.op == "contract" or node.operands[0].type.dtype.is_float for node in outer):
+        return refused("integers", *outer)
+    mapped = () if around else _mapped_rows(nodes, outer, outputs, space)
+    builder = _RegionBuilder(nodes, space, axis, outer, mapped)
+    region = builder.region()
+    if region is None:
+        return refused("integers", *outer)
+    if not _depending(nodes, outer).isdisjoint(builder.atoms):
+        return refused("separable", *outer, detail="a contraction reads a result of the loop")
+    plain = is_plain(region) and not _meet(nodes, outer)
+    if around and not plain:
+        return refused("last-reduction", *outer)
+    outer = (*outer, *mapped)
+    cascade = _derived(region, _needed(nodes, outer, axis, space, outputs), plain)
+    if isinstance(cascade, str):
+        return refused("separable", *outer, detail=cascade)
+    if cascade.centres:
+        return refused("means", *outer)
+    read = read_along(nodes, axis, space.axes)
+    ended = frozenset(number for number, value in enumerate(builder.atoms) if value in read)
+    return Found(cascade, axis, inner, outer, tuple(builder.atoms), ended, tuple(around))
+
+
+def _find_loop(
+    nodes: Sequence[Node], space: AxisSpace, *, several: bool
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Node, ...]] | None:
+    """Return the axes that the last reduction sums over, the loop's first, those of contractions inside, and the sums.
+
+    None where not all reductions are in that loop.
+    """
     removed = {node: _removed(node, space) for node in nodes if node.op in ("reduce", "contract")}
     last = [node for node in nodes if node in removed][-1]
-    if len(removed[last]) != 1:
+    if not removed[last] or (len(removed[last]) > 1 and not (several and last.op == "contract")):
         return refused("last-reduction", last)
-    (axis,) = removed[last]
-    outer = tuple(node for node in removed if removed[node] == (axis,))
+    axis = max(removed[last], key=lambda each: (space.extents[each], each))
+    axes = (axis, *(each for each in removed[last] if each != axis))
+    outer = tuple(node for node in removed if set(removed[node]) == set(axes))
     inside = [node for node in removed if node not in outer]
     if any(node.op != "contract" or axis not in space.axes[node.result] for node in inside):
         return refused("other-loop", *inside, last)
@@ -61,22 +104,43 @@ def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Valu
         return refused("inner-limit", *inside, detail=f"{longest:,} elements, and at most {MOST_INNER:,}")
     if any(each in space.axes[node.result] for each in inner for node in outer):
         return refused("other-loop", *inside, last)
-    if not all(node.op == "contract" or node.operands[0].type.dtype.is_float for node in outer):
-        return refused("integers", *outer)
-    builder = _RegionBuilder(nodes, space, axis, outer)
-    region = builder.region()
-    if region is None:
-        return refused("integers", *outer)
-    if not _depending(nodes, outer).isdisjoint(builder.atoms):
-        return refused("separable", *outer, detail="a contraction reads a result of the loop")
-    cascade = _derived(region, _needed(nodes, outer, axis, space, outputs))
-    if isinstance(cascade, str):
-        return refused("separable", *outer, detail=cascade)
-    if cascade.centres:
-        return refused("means", *outer)
-    read = read_along(nodes, axis, space.axes)
-    ended = frozenset(number for number, value in enumerate(builder.atoms) if value in read)
-    return Found(cascade, axis, inner, outer, tuple(builder.atoms), ended)
+    return axes, inner, outer
+
+
+def _mapped_rows(
+    nodes: Sequence[Node], outer: Sequence[Node], outputs: Sequence[Value], space: AxisSpace
+) -> tuple[Node, ...]:
+    """Return the maps of maxima that are asked for, such as a log-sum-exp: in these the maximum may cancel."""
+    kept = {node.result for node in outer if node.op == "reduce"}
+    extremes = {node.result for node in outer if node.op == "reduce" and node.attributes["kind"] != "sum"}
+    makers = {value: node for node in nodes for value in node.results}
+    rows = [set(space.axes[value]) for value in kept]
+    using = set(extremes)
+    found: list[Node] = []
+    for node in nodes:
+        if node.op != "map" or not all(v in kept or v not in makers for v in node.operands):
+            continue
+        if not any(operand in kept for operand in node.operands) or set(space.axes[node.result]) != rows[0]:
+            continue
+        kept.add(node.result)
+        if using & set(node.operands):
+            using.add(node.result)
+            if node.result in outputs and node.result.type.dtype.is_float:
+                found.append(node)
+    return tuple(found)
+
+
+def _meet(nodes: Sequence[Node], outer: Sequence[Node]) -> bool:
+    """Return whether results of several reductions meet: in a quotient, anchors may cancel."""
+    made: dict[Value, frozenset[Node]] = {node.result: frozenset({node}) for node in outer}
+    for node in nodes:
+        if node not in outer and node.op != "view":
+            parts = frozenset[Node]().union(*(made.get(operand, frozenset[Node]()) for operand in node.operands))
+            if len(parts) > 1:
+                return True
+            if parts:
+                made[node.result] = parts
+    return False
 
 
 def _depending(nodes: Sequence[Node], outer: Sequence[Node]) -> set[Value]:
@@ -89,10 +153,10 @@ def _depending(nodes: Sequence[Node], outer: Sequence[Node]) -> set[Value]:
 
 
 @lru_cache(maxsize=1024)
-def _derived(region: Region, needed: frozenset[int]) -> Cascade | str:
+def _derived(region: Region, needed: frozenset[int], plain: bool) -> Cascade | str:
     """Derive a region, or return why it is not separable; equal layers are derived once."""
     try:
-        return cancel_guards(derive(region, needed))
+        return plain_sums(region, needed) if plain else cancel_guards(derive(region, needed))
     except NotSeparable as mistake:
         return mistake.reason
 
@@ -130,8 +194,10 @@ def _removed(node: Node, space: AxisSpace) -> tuple[int, ...]:
 class _RegionBuilder:
     """Writes the bodies of reductions over atoms: values along the axis that no reduction has a part in."""
 
-    def __init__(self, nodes: Sequence[Node], space: AxisSpace, axis: int, outer: Sequence[Node]) -> None:
-        self.space, self.axis, self.outer = space, axis, outer
+    def __init__(
+        self, nodes: Sequence[Node], space: AxisSpace, axis: int, outer: Sequence[Node], mapped: Sequence[Node]
+    ) -> None:
+        self.space, self.axis, self.outer, self.mapped = space, axis, outer, mapped
         self.makers: Mapping[Value, Node] = {
             value: node for node in nodes if node.op != "view" for value in node.results
         }
@@ -146,14 +212,15 @@ class _RegionBuilder:
         for node in self.outer:
             parts = [self._wide(operand) for operand in node.operands]
             bodies.append((node, parts[0] if node.op == "reduce" else apply("mul", *parts)))
+        bodies += [(node, self._wide(node.result)) for node in self.mapped]
         # The results are numbered behind the atoms, whose number is known now.
         count = len(self.atoms)
         reductions: list[Reduction] = []
         for node, body in bodies:
             renumbered = {-1 - number: Argument(count + number, result.type.dtype)
                           for result, number in self.results.items()}  # fmt: skip
-            kind = "sum" if node.op == "contract" else str(node.attributes["kind"])
-            assert kind in ("sum", "max", "min")
+            kind = {"contract": "sum", "map": "map"}.get(node.op) or str(node.attributes["kind"])
+            assert kind in ("sum", "max", "min", "map")
             reductions.append(Reduction(kind, substitute(body, renumbered)))
         if any(not each.body.dtype.is_float for each in reductions):
             return None
@@ -168,7 +235,7 @@ class _RegionBuilder:
 
     def _wide(self, value: Value) -> Expr:
         """Return a value as an expression in f32 or wider: what is only rounded on the way is not."""
-        return _widened(self._expr(value))
+        return widened(self._expr(value))
 
     def _expr(self, value: Value) -> Expr:
         known = self._known.get(value)
@@ -200,7 +267,7 @@ def _dtype(value: Value) -> DType:
     return f32 if dtype.is_float and dtype.bits < f32.bits else dtype
 
 
-def _widened(expr: Expr) -> Expr:
+def widened(expr: Expr) -> Expr:
     """Return an expression without conversions between floats that only lose bits: shorter floats are f32 in it."""
     done: dict[Expr, Expr] = {}
     for each in walk(expr):

@@ -11,7 +11,7 @@ from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.ir_walk import body, constant, kernel, operations
 from tessera.lowering.base.passes import Pass
 
-_MAX_RANGES: Final = 3
+_MAX_RANGES: Final = 4
 _PURE: Final = tuple(f"tessera.{name}" for name in ("arange", "broadcast", "reshape", "transpose", "reduce", "softmax"))
 """Operations on tiles that each group may do again."""
 _ARITHMETIC: Final = {

@@ -7,13 +7,14 @@ after:  `%t = "tessera.load"(%X, %i) {extents = array<i64: 128>, ...} : (memref<
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from tessera.core.base.dtypes import i64
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.program.dependences import Dependences
 from tessera.core.program.program import Attribute, Block, Op, Parameter, Program, Value
+from tessera.core.program.spec import IN_RANGE
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import named, origin, place
@@ -96,6 +97,8 @@ class _Builder:
         result = self.arithmetic.operation(op.opcode, kind, values, known)
         if result is None:
             raise _unknown(op)
+        if op.attributes.get("predicate") == IN_RANGE:
+            cast("ir.OpResult", result).owner.attributes[IN_RANGE] = ir.UnitAttr.get()
         self.values[op.result] = result
 
     def const(self, op: Op) -> None:

@@ -23,6 +23,7 @@ def arange(extent: int) -> Array:
     trace = current_trace()
     if trace is None:
         raise _outside("arange")
+    _require_extents("arange", [extent])
     return Tracer(trace, trace.builder.iota(extent))
 
 
@@ -35,6 +36,7 @@ def full(shape: Sequence[int], value: Number, dtype: DType | str = "f32") -> Arr
     if kind is None:
         wrong = OperandMismatch(f"there is no dtype {dtype!r}", hint=f"choose from {', '.join(sorted(BY_NAME))}")
         raise at_call(wrong)
+    _require_extents("full", shape)
     return Tracer(trace, trace.builder.full(float(value) if kind.is_float else value, kind, shape))
 
 
@@ -46,6 +48,11 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32") -> Array:
 def ones(shape: Sequence[int], dtype: DType | str = "f32") -> Array:
     """Return 1 everywhere, in the graph that is being captured."""
     return full(shape, 1, dtype)
+
+
+def _require_extents(name: str, shape: Sequence[int]) -> None:
+    if any(extent < 0 for extent in shape):
+        raise at_call(OperandMismatch(f"{name} of {tuple(shape)}: an extent is less than 0", hint="give 0 or more"))
 
 
 def _outside(name: str) -> CannotTrace:
@@ -174,11 +181,15 @@ def split(x: Array, parts: int, axis: int = -1) -> tuple[Array, ...]:
 
 @operator("pad")
 def pad(x: Array, widths: Sequence[tuple[int, int]]) -> Array:
-    """Put zeros before and behind each axis."""
+    """Put zeros before and behind each axis; a width below 0 cuts off.  Raises OperandMismatch."""
     given = as_tracer(x)
     if len(widths) != given.ndim:
-        raise OperandMismatch(f"{len(widths)} pairs of widths for {given.ndim} axes")
+        raise OperandMismatch(
+            f"{len(widths)} pairs of widths for {given.ndim} axes", hint="give (before, behind) an axis"
+        )
     extents = [size + before + behind for size, (before, behind) in zip(given.shape, widths, strict=True)]
+    if any(extent < 0 for extent in extents):
+        raise OperandMismatch(f"widths {tuple(widths)} cut off more than {given.shape} has")
     starts = [-before for before, _ in widths]
     return given.of(given.trace.builder.view(given.value, window(given.shape, starts, [1] * given.ndim, extents)))
 
@@ -193,5 +204,7 @@ def gather(x: Array, index: Array, axis: int = 0) -> Array:
 
 @operator("one_hot")
 def one_hot(index: Array, classes: int, dtype: str = "f32") -> Array:
-    """Return 1 where the last axis is the index, else 0: [..., classes]."""
+    """Return 1 where the last axis is the index, else 0: [..., classes].  Raises OperandMismatch for no integers."""
+    if classes < 0:
+        raise OperandMismatch(f"one_hot of {classes} classes", hint="give how many there are")
     return (indices(index).astype(i64)[..., None] == arange(classes)).astype(dtype)

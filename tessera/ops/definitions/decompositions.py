@@ -172,7 +172,12 @@ def _svd_adjoint(inputs: Sequence[Tracer], outputs: Sequence[Tracer], cotangents
 
 
 _CHOLESKY = Routine(
-    "cholesky", "LAPACK, cuSOLVER", _same, linear_algebra.cholesky, adjoint=traced_adjoint(_cholesky_adjoint)
+    "cholesky",
+    "LAPACK, cuSOLVER",
+    _same,
+    linear_algebra.cholesky,
+    fills=True,
+    adjoint=traced_adjoint(_cholesky_adjoint),
 )
 _TRIANGULAR_SOLVE = {sides: _solve(*sides) for sides in product((False, True), repeat=2)}
 _SVD = Routine("svd", "LAPACK, cuSOLVER", _svd_types, linear_algebra.svd, adjoint=traced_adjoint(_svd_adjoint))

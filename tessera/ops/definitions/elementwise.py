@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from tessera.core.base.dtypes import DType
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Number
 from tessera.graphs import tracer
@@ -58,12 +57,6 @@ def minimum(a: Array | Number, b: Array | Number) -> Array:
 def where(condition: Array, a: Array | Number, b: Array | Number) -> Array:
     """Return `a` where `condition` holds, else `b`, broadcast together."""
     return tracer.select(condition, a, b)
-
-
-@operator("cast")
-def cast(x: Array, dtype: DType | str) -> Array:
-    """Convert to another element type, to nearest even."""
-    return as_tracer(x).astype(dtype)
 
 
 @operator("square")

@@ -1,13 +1,14 @@
-"""Contractions: matmul, gemm, einsum, convolution."""
+"""Contractions: matmul, gemm, einsum."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from tessera.core.base.dtypes import boolean
 from tessera.core.errors.catalog import OperandMismatch
-from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.scaled import Scaled
+from tessera.graphs.scaled_calls import product
 from tessera.graphs.tracer import as_tracer, contraction, trace_of
 
 Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
@@ -23,8 +24,11 @@ def matmul(
     the result says whether any product holds.
     tile_shape: the blocks (BM, BN, BK) to compute it in; exact: without tensor cores, the same bits everywhere
     compute: "tf32" for f32 operands that are rounded to that first
+    a and b may be Scaled, as `op.quantize` returns them: then codes are multiplied, and summed as their numerics say.
     Raises OperandMismatch for extents that do not fit.
     """
+    if isinstance(a, Scaled) or isinstance(b, Scaled):
+        return _scaled_product(a, b, tile_shape, exact=exact, compute=compute)
     return tracer.matmul(a, b, tile_shape=tile_shape, exact=exact, compute=compute)
 
 
@@ -37,6 +41,9 @@ def gemm(
 
     a: also the result of attention, [..., heads, length, width], for b with heads * width rows: heads are joined first
     """
+    if isinstance(a, Scaled) or isinstance(b, Scaled):
+        made = _scaled_product(a, b, tile_shape, exact=exact, compute=compute)
+        return made if bias is None else made + bias
     x, y = as_tracer(a), as_tracer(b)
     if x.ndim > 2 and y.ndim == 2 and x.shape[-1] != y.shape[0] == x.shape[-3] * x.shape[-1]:
         *batch, heads, length, width = x.shape
@@ -44,6 +51,13 @@ def gemm(
         x = x.transpose(*range(rank), rank + 1, rank, rank + 2).reshape(*batch, length, heads * width)
     made = tracer.matmul(x, y, tile_shape=tile_shape, exact=exact, compute=compute)
     return made if bias is None else made + bias
+
+
+def _scaled_product(a: Array, b: Array, tile_shape: tuple[int, ...], *, exact: bool, compute: str) -> Array:
+    if compute:
+        raise OperandMismatch(f"compute={compute!r} of codes", hint="leave it out: their numerics say what is computed")
+    x, y = (each if isinstance(each, Scaled) else as_tracer(each, trace_of(each)) for each in (a, b))
+    return product(x, y, tile_shape=tile_shape, exact=exact)
 
 
 @operator("einsum")
@@ -113,45 +127,3 @@ def _spread(x: Array, places: Sequence[int], rank: int) -> Array:
 def _without(x: Array, term: str, kept: set[str]) -> tuple[Array, str]:
     gone = [axis for axis, letter in enumerate(term) if letter not in kept]
     return (x.sum(gone), "".join(letter for letter in term if letter in kept)) if gone else (x, term)
-
-
-@operator("conv2d")
-def conv2d(
-    x: Array, weight: Array, bias: Array | None = None, *, stride: int | tuple[int, int] = 1,
-    padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, groups: int = 1,
-) -> Array:  # fmt: skip
-    """Return the cross-correlation of images with filters, as PyTorch's `conv2d`.
-
-    x: [batch, channels, height, width]; weight: [filters, channels / groups, kernel height, kernel width]
-    bias: [filters]; the result is [batch, filters, rows, columns].  Raises OperandMismatch.
-    """
-    trace = trace_of(x, weight, bias)
-    image, kernel = as_tracer(x, trace), as_tracer(weight, trace)
-    if image.ndim != 4 or kernel.ndim != 4:
-        raise OperandMismatch(f"images have 4 axes and filters too, not {image.shape} and {kernel.shape}")
-    batch, channels, height, width = image.shape
-    filters, each, rows, columns = kernel.shape
-    if channels != each * groups or filters % groups:
-        raise OperandMismatch(f"{channels} channels in {groups} groups do not fit {filters} filters of {each}")
-    (sy, sx), (py, px), (dy, dx) = _pair(stride), _pair(padding), _pair(dilation)
-    if min(sy, sx, dy, dx) < 1 or min(py, px) < 0:
-        raise OperandMismatch(f"stride {stride}, dilation {dilation} and padding {padding}: give at least 1, 1 and 0")
-    out_height = (height + 2 * py - dy * (rows - 1) - 1) // sy + 1
-    out_width = (width + 2 * px - dx * (columns - 1) - 1) // sx + 1
-    if out_height < 1 or out_width < 1:
-        raise OperandMismatch(f"filters of {rows} x {columns} do not fit images of {height} x {width}")
-    # axes of the windows: batch, group, channel, row, column, filter row, filter column
-    shape = (batch, groups, each, out_height, out_width, rows, columns)
-    index = (
-        Affine(0, (Term(0),)), Affine(0, (Term(1, each), Term(2))),
-        Affine(-py, (Term(3, sy), Term(5, dy))), Affine(-px, (Term(4, sx), Term(6, dx))),
-    )  # fmt: skip
-    windows = image.of(trace.builder.view(image.value, IndexMap(shape, index, bool(py or px))))
-    grouped = kernel.reshape(groups, filters // groups, each, rows, columns)
-    made = contraction(windows, grouped, ((0, 1, 4, 5, 6, 7, 8), (1, 2, 4, 7, 8)), (0, 1, 2, 5, 6))
-    made = made.reshape(batch, filters, out_height, out_width)
-    return made if bias is None else made + as_tracer(bias, trace).reshape(filters, 1, 1)
-
-
-def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else value

@@ -123,6 +123,8 @@ def flash_attention(  # noqa: PLR0913 - variants of one computation
     trace = trace_of(q, k, v)
     query, key, value = as_tracer(q, trace), as_tracer(k, trace), as_tracer(v, trace)
     _check_attention(query, key, value)
+    if window is not None and window < 1:
+        raise OperandMismatch(f"a window of {window} keys", hint="give 1 or more, or leave it out for all")
     *batch, heads, queries, width = query.shape
     groups, keys = key.shape[-3], key.shape[-2]
     rank = len(batch)
@@ -191,6 +193,8 @@ def cross_entropy(logits: Array, target: Array) -> Array:
     """Return the mean of logsumexp(logits) - logits[target]: logits [..., classes], target integers [...]."""
     trace = trace_of(logits, target)
     given, wanted = as_tracer(logits, trace), as_tracer(target, trace)
+    if not given.ndim:
+        raise OperandMismatch("a number has no classes", hint="give logits [..., classes]")
     if given.shape[:-1] != wanted.shape or not wanted.dtype.is_integer:
         raise OperandMismatch(
             f"logits {given.shape} need integers {given.shape[:-1]}, not {wanted.dtype} {wanted.shape}"
@@ -203,9 +207,14 @@ def cross_entropy(logits: Array, target: Array) -> Array:
 
 @operator("embedding")
 def embedding(table: Array, index: Array) -> Array:
-    """Return rows of a table: table[index]; indices outside of it give 0."""
+    """Return rows of a table: table[index]; indices outside of it give 0.
+
+    table: [rows, ...]; index: integers of any shape.  Raises OperandMismatch for a table without rows, or no integers.
+    """
     trace = trace_of(table, index)
     rows = as_tracer(table, trace)
+    if not rows.ndim:
+        raise OperandMismatch("a number has no rows to pick", hint="give a table, [rows, ...]")
     return rows.of(trace.builder.gather(rows.value, indices(index, trace).value, 0))
 
 
@@ -234,9 +243,13 @@ def rotary(x: Array, *, base: float = 10000.0, offset: int = 0) -> Array:
 
 @operator("sgd")
 def sgd(parameter: Array, gradient: Array, *, lr: float, weight_decay: float = 0.0) -> Array:
-    """Return a parameter after one step of gradient descent, rounded to its dtype once."""
+    """Return a parameter after one step of gradient descent, rounded to its dtype once.
+
+    Raises OperandMismatch for a gradient of another shape.
+    """
     trace = trace_of(parameter, gradient)
     old = as_tracer(parameter, trace)
+    _require_alike(old, gradient=as_tracer(gradient, trace))
     wide = old.astype(working(old.dtype))
     slope = as_tracer(gradient, trace).astype(wide.dtype)
     slope = slope + weight_decay * wide if weight_decay else slope
@@ -262,9 +275,15 @@ def adam(  # noqa: PLR0913 - the names of the algorithm
     """Return (parameter, first moment, second moment) after a step of AdamW (Loshchilov and Hutter 2019).
 
     first, second: the moments so far, f32; step: the number of this step, from 1, as an array without axes
+    Raises OperandMismatch for a gradient or moments of another shape than the parameter's, and a step with axes.
     """
     trace = trace_of(parameter, gradient, first, second, step)
     old = as_tracer(parameter, trace)
+    given = {"gradient": gradient, "first moment": first, "second moment": second}
+    _require_alike(old, **{name: as_tracer(each, trace) for name, each in given.items()})
+    if as_tracer(step, trace).ndim:
+        found = as_tracer(step, trace).shape
+        raise OperandMismatch(f"a step is one number, not {found}", hint="give an array without axes")
     wide = old.astype(working(old.dtype))
     slope = as_tracer(gradient, trace).astype(wide.dtype)
     m = betas[0] * as_tracer(first, trace) + (1 - betas[0]) * slope
@@ -274,3 +293,10 @@ def adam(  # noqa: PLR0913 - the names of the algorithm
     root = tracer.unary("sqrt", v / corrected[1]) + eps
     made = wide * (1 - lr * weight_decay) - lr * ((m / corrected[0]) / root)
     return made.astype(old.dtype), m, v
+
+
+def _require_alike(parameter: Array, **others: Array) -> None:
+    for name, each in others.items():
+        if each.shape != parameter.shape:
+            found = f"a {name} of {each.shape} for a parameter of {parameter.shape}"
+            raise OperandMismatch(found, hint="give one shape")

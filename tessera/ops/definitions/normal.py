@@ -1,27 +1,42 @@
 """Normally distributed numbers of random bits: the inverse of the normal distribution function, the same everywhere.
 
-Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37, 1988: quotients of
-polynomials, of the distance to the median near it, and of sqrt(-log p) in the tails.  The logarithm is computed here of
-the bits themselves, so that nothing but additions, products, quotients and square roots is needed, which every target
-rounds alike.
+In f32 the place is x Q(r) with x = 1 - 2p and r = (1 - x^2)^(1/4), p the probability of the tail beyond it: one
+quotient of polynomials serves the whole range, because two square roots bring 2^-31 to 1 into 2^-8 to 1.  In f64 it is
+Wichura's, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37, 1988: quotients
+of polynomials, of the distance to the median near it, and of sqrt(-log p) in the tails, whose logarithm is computed
+here of the bits themselves.  So nothing but additions, products, quotients and square roots is needed, which every
+target rounds alike.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from tessera.core.base.dtypes import DType, f32, f64, u32, u64
 from tessera.core.graph.expr import Argument, Expr, Literal, apply
 from tessera.core.graph.expr import cast as cast_expr
+from tessera.core.program.spec import IN_RANGE
 from tessera.graphs.tracer import Tracer, apply_expr
 
 Quotient = tuple[Sequence[float], Sequence[float]]
+FAR: Final = 5.0
+"""The root from which on the third quotient holds."""
+
+
+ROOTS: Final[Quotient] = (
+    (8.055435002566615, 7553.260358356752, 1042212.2703360689, 31601523.142199654, 208522983.49643123,
+     159297251.1273944, 44153282.02172363, -5295831.004609726),
+    (1.0, 1124.710346682946, 182610.88748989228, 6750291.742080495, 61317847.27564951, 118677466.4678212,
+     77307836.50295067, 86296612.53274822),
+)  # fmt: skip
+"""Q in f32, at most 6.5e-8 from the place over x: least squares whose weights were moved to the largest errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The constants for one dtype.
+    """The constants of AS 241 for one dtype.
 
     words: the dtype of the bits; middle, near, far: numerator and denominator, lowest power first; logarithm: terms of
     the series of the logarithm
@@ -35,13 +50,6 @@ class Precision:
     logarithm: int
 
 
-SINGLE: Final = Precision(
-    f32, u32,
-    ((3.3871327179, 50.434271938, 159.29113202, 59.109374720), (1.0, 17.895169469, 78.757757664, 67.187563600)),
-    ((1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103), (1.0, 0.73700164250, 0.12021132975)),
-    ((6.6579051150, 3.0812263860, 0.42868294337, 0.017337203997), (1.0, 0.24197894225, 0.012258202635)),
-    5,
-)  # fmt: skip
 DOUBLE: Final = Precision(
     f64, u64,
     ((3.3871328727963666080, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
@@ -60,42 +68,89 @@ DOUBLE: Final = Precision(
 )  # fmt: skip
 
 
-def normal(bits: Tracer, precision: Precision) -> Tracer:
-    """Return a normally distributed number for each word of random bits: one bit is the sign, the others the place.
+def normal(bits: Tracer) -> Tracer:
+    """Return a normally distributed number for each word of random bits, in f32 of 32 bits and in f64 of 64.
 
-    The probability of a tail beyond it is (2 q + 1) / 2^(n + 1) for the other n - 1 bits q.
+    One bit is the sign, the others the place: the probability of a tail beyond it is (2 q + 1) / 2^(n + 1) for the
+    other n - 1 bits q.
     """
+    return _by_roots(bits) if bits.dtype == u32 else _by_logarithm(bits, DOUBLE)
+
+
+def _by_roots(bits: Tracer) -> Tracer:
+    """Return the places in f32; x and 1 - x are made of the bits, neither of the other, so both keep their digits."""
+    word, least = Argument(0, u32), Literal(2.0**-32, f32)
+
+    def share(bits_of: Expr) -> Expr:
+        return apply("fma", cast_expr(bits_of, f32), Literal(2.0**-31, f32), least)
+
+    rest = apply("and", word, Literal(0x7FFFFFFF, u32))
+    tail, x = share(rest), share(apply("xor", rest, Literal(0x7FFFFFFF, u32)))
+    root = apply("fma", x, tail, tail)  # 1 - x^2
+    for _ in range(2):
+        root = apply("sqrt", root, predicate=IN_RANGE)
+    given = apply_expr(root, [bits])
+    above, below = (_horner(side, Argument(1, f32)) for side in ROOTS)
+    size = apply("div", apply("mul", x, above), below, predicate=IN_RANGE)
+    negative = apply("cmp", word, Literal(0x80000000, u32), predicate="ge")
+    return apply_expr(apply("select", negative, apply("neg", size), size), [bits, given])
+
+
+def _horner(coefficients: Sequence[float], x: Expr) -> Expr:
+    """Return a polynomial in f32, rounded once a step; coefficients: of the lowest power first."""
+    *rest, total = (Literal(each, f32) for each in coefficients)
+    for each in reversed(rest):
+        total = apply("fma", total, x, each)
+    return total
+
+
+def _by_logarithm(bits: Tracer, precision: Precision) -> Tracer:
+    """Return the places by AS 241."""
     kind, words = precision.dtype, precision.words
     x = Argument(0, words)
     one = Literal(1, words)
     odd = apply_expr(apply("or", apply("shl", x, one), one), [bits])
     distance = apply("sub", Literal(0, words), x)  # to the median
     scale = Literal(2.0 ** -(words.bits + 1), kind)
-    middle = apply_expr(_middle(apply("mul", cast_expr(distance, kind), scale), precision), [odd])
-    tail = _tail(odd, precision)
     limit = Literal(int(0.425 * 2.0 ** (words.bits + 1)), words)
-    picked = apply("select", apply("cmp", apply("sub", Literal(0, words), x), limit, predicate="le"),
-                   Argument(1, kind), Argument(2, kind))  # fmt: skip
-    size = apply_expr(picked, [odd, middle, tail])
+    size = apply_expr(_size(distance, scale, limit, precision), [odd, _root(odd, precision)])
     sign = apply("cmp", apply("shr", x, Literal(words.bits - 1, words)), one, predicate="eq")
     signed = apply("select", sign, apply("neg", Argument(1, kind)), Argument(1, kind))
     return apply_expr(signed, [bits, size])
 
 
-def _middle(distance: Expr, precision: Precision) -> Expr:
-    square = apply("sub", Literal(0.180625, precision.dtype), apply("mul", distance, distance))
-    return apply("mul", distance, _quotient(precision.middle, square))
+def _size(distance: Expr, scale: Expr, limit: Expr, precision: Precision) -> Expr:
+    """Return the place without its sign, of the distance to the median and of the root in argument 1.
 
-
-def _tail(odd: Tracer, precision: Precision) -> Tracer:
-    """Return the number whose upper tail is `odd` of 2^(n + 1)."""
+    All quotients are polynomials of like degrees, so one division does for them: coefficients are chosen, not results.
+    """
     kind = precision.dtype
+    near_median = apply("cmp", distance, limit, predicate="le")
+    offset = apply("mul", cast_expr(distance, kind), scale)
+    square = apply("sub", Literal(0.180625, kind), apply("mul", offset, offset))
+    root = Argument(1, kind)
+    x = apply("sub", root, Literal(1.6, kind))
+    tail = [[Literal(each, kind) for each in side] for side in precision.near]
+    beyond = apply("cmp", root, Literal(FAR, kind), predicate="gt")
+    x = apply("select", beyond, apply("sub", root, Literal(FAR, kind)), x)
+    tail = [_chosen(beyond, far, near) for far, near in zip(precision.far, tail, strict=True)]
+    sides = [_chosen(near_median, middle, side) for middle, side in zip(precision.middle, tail, strict=True)]
+    x = apply("select", near_median, square, x)
+    quotient = apply("div", *(_polynomial(side, x) for side in sides), predicate=IN_RANGE)
+    return apply("select", near_median, apply("mul", offset, quotient), quotient)
+
+
+def _chosen(condition: Expr, numbers: Sequence[float], others: Sequence[Expr]) -> list[Expr]:
+    """Return the coefficients of one of two polynomials; the shorter one has zeros for what it lacks."""
+    zero = Literal(0.0, others[0].dtype)
+    pairs = zip_longest((Literal(each, zero.dtype) for each in numbers), others, fillvalue=zero)
+    return [one if one == other else apply("select", condition, one, other) for one, other in pairs]
+
+
+def _root(odd: Tracer, precision: Precision) -> Tracer:
+    """Return sqrt(-log p) of the upper tail p, which is `odd` of 2^(n + 1)."""
     shifted, count = _normalized(odd, precision)
-    root = apply_expr(apply("sqrt", _minus_logarithm(precision)), [shifted, count])
-    r = Argument(0, kind)
-    near = _quotient(precision.near, apply("sub", r, Literal(1.6, kind)))
-    far = _quotient(precision.far, apply("sub", r, Literal(5.0, kind)))
-    return apply_expr(apply("select", apply("cmp", r, Literal(5.0, kind), predicate="le"), near, far), [root])
+    return apply_expr(apply("sqrt", _minus_logarithm(precision), predicate=IN_RANGE), [shifted, count])
 
 
 def _normalized(odd: Tracer, precision: Precision) -> tuple[Tracer, Tracer]:
@@ -119,29 +174,24 @@ def _normalized(odd: Tracer, precision: Precision) -> tuple[Tracer, Tracer]:
 def _minus_logarithm(precision: Precision) -> Expr:
     """Return -log(p) where p is 2^-(1 + count) times the shifted word as a fraction, by the series of artanh."""
     kind, words = precision.dtype, precision.words
-    digits = 24 if kind == f32 else 53
+    digits = 53
     kept = apply("shr", Argument(0, words), Literal(words.bits - digits, words))
     fraction = apply("mul", cast_expr(kept, kind), Literal(2.0**-digits, kind))
     small = apply("cmp", fraction, Literal(math.sqrt(0.5), kind), predicate="lt")
     fraction = apply("select", small, apply("add", fraction, fraction), fraction)
     one, zero = Literal(1.0, kind), Literal(0.0, kind)
     powers = apply("add", cast_expr(Argument(1, words), kind), apply("select", small, Literal(2.0, kind), one))
-    t = apply("div", apply("sub", fraction, one), apply("add", fraction, one))
+    t = apply("div", apply("sub", fraction, one), apply("add", fraction, one), predicate=IN_RANGE)
     square = apply("mul", t, t)
-    series = _polynomial([2.0 / (2 * n + 1) for n in range(precision.logarithm)], square)
+    series = _polynomial([Literal(2.0 / (2 * n + 1), kind) for n in range(precision.logarithm)], square)
     logarithm = apply("mul", t, series)
     total = apply("sub", apply("mul", powers, Literal(math.log(2), kind)), logarithm)
     return apply("max", total, zero)
 
 
-def _quotient(quotient: Quotient, x: Expr) -> Expr:
-    return apply("div", *(_polynomial(each, x) for each in quotient))
-
-
-def _polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
+def _polynomial(coefficients: Sequence[Expr], x: Expr) -> Expr:
     """Return a polynomial by Horner's rule; coefficients: of the lowest power first."""
-    *rest, total = (Literal(each, x.dtype) for each in coefficients)
-    made: Expr = total
+    *rest, total = coefficients
     for each in reversed(rest):
-        made = apply("add", apply("mul", made, x), each)
-    return made
+        total = apply("add", apply("mul", total, x), each)
+    return total

@@ -7,7 +7,7 @@
 Bits are those of Philox 4x32-10, see `core/base/philox.py`.  No state is kept: the same key gives the same numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
 from typing import Any, Final, TypeGuard
 
@@ -18,12 +18,15 @@ from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Literal, apply
 from tessera.core.graph.expr import cast as cast_expr
-from tessera.core.graph.graph import Tensor
+from tessera.core.graph.graph import Routine, Tensor
+from tessera.core.program.program import Attribute
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.trace import is_operand
 from tessera.graphs.tracer import Tracer, apply_expr, as_tracer, indices
-from tessera.ops.definitions.normal import DOUBLE, SINGLE, normal
+from tessera.ops.definitions.arrays import broadcast_to
+from tessera.ops.definitions.normal import normal
+from tessera.ops.libraries import poisson as poisson_library
 from tessera.runtime.arrays.host import plain
 
 Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
@@ -35,8 +38,10 @@ FOLD: Final = (2, 3)
 SECOND_WORD: Final = 4
 """The stream of the second word of numbers of 64 bits."""
 _DIGITS: Final = {f64: 53, f32: 24, f16: 11, bf16: 8}
+TRIALS: Final = 5
+"""The stream of what an element draws again and again, until it has its number."""
 MOST_RATE: Final = 1000
-"""The greatest rate of `poisson`."""
+"""The greatest rate of `poisson` that is a number."""
 
 
 def key(seed: object) -> Array:
@@ -53,8 +58,13 @@ def key(seed: object) -> Array:
 
 @operator("split_key")
 def split_key(key: Array, count: int = 2) -> Array:
-    """Return `count` new keys, u32[count, 2], independent of each other and of the numbers that `key` gives."""
-    return _bits(_key(key), (count, 2), SPLIT)
+    """Return `count` new keys, u32[count, 2], independent of each other and of the numbers that `key` gives.
+
+    Raises OperandMismatch for what is no key, and for a count below 0.
+    """
+    if count < 0:
+        raise OperandMismatch(f"{count} keys are not made", hint="give how many are needed")
+    return _bits(as_key(key), (count, 2), SPLIT)
 
 
 @operator("fold_in")
@@ -63,7 +73,7 @@ def fold_in(key: Array, number: Array | int) -> Array:
 
     number: an integer, or an array of integers without axes.  The key is hashed, the number added, and hashed again.
     """
-    given = _key(key)
+    given = as_key(key)
     hashed = _bits(given, (2,), FOLD[0])
     if is_operand(number) or isinstance(number, Tracer):
         wide = indices(number, given.trace).astype(i64)
@@ -82,7 +92,7 @@ def fold_in(key: Array, number: Array | int) -> Array:
 @operator("random_bits")
 def random_bits(shape: Sequence[int], key: Array) -> Array:
     """Return random bits as u32."""
-    return _bits(_key(key), _shape(shape), DRAW)
+    return _bits(as_key(key), _shape(shape), DRAW)
 
 
 @operator("uniform")
@@ -94,7 +104,7 @@ def uniform(shape: Sequence[int], key: Array, low: float = 0.0, high: float = 1.
     kind = _float(dtype)
     if not low < high:
         raise OperandMismatch(f"there is no number from {low} to {high}", hint="low must be less than high")
-    given, extents, digits = _key(key), _shape(shape), _DIGITS[kind]
+    given, extents, digits = as_key(key), _shape(shape), _DIGITS[kind]
     x = Argument(0, u32)
     if kind == f64:
         shifted = [cast_expr(apply("shr", Argument(n, u32), Literal(by, u32)), f64) for n, by in ((0, 5), (1, 6))]
@@ -116,13 +126,13 @@ def randn(shape: Sequence[int], key: Array, dtype: DType | str = "f32") -> Array
     Short floats are rounded from f32.  Raises OperandMismatch for a dtype that is no float.
     """
     kind = _float(dtype)
-    given, extents = _key(key), _shape(shape)
+    given, extents = as_key(key), _shape(shape)
     bits = _bits(given, extents, DRAW)
     if kind != f64:
-        return normal(bits, SINGLE).astype(kind)
+        return normal(bits).astype(kind)
     high, low = (cast_expr(Argument(number, u32), u64) for number in range(2))
     both = apply("or", apply("shl", high, Literal(32, u64)), low)
-    return normal(apply_expr(both, [bits, _bits(given, extents, SECOND_WORD)]), DOUBLE)
+    return normal(apply_expr(both, [bits, _bits(given, extents, SECOND_WORD)]))
 
 
 @operator("dropout")
@@ -134,7 +144,7 @@ def dropout(x: Array, rate: float, key: Array) -> Array:
     if not 0 <= rate < 1:
         raise OperandMismatch(f"a rate of {rate} leaves nothing", hint="give a number from 0 to less than 1")
     given = as_tracer(x)
-    bits = _bits(_key(key), given.shape, DRAW)
+    bits = _bits(as_key(key), given.shape, DRAW)
     limit = Literal(round(rate * 2**32), u32) if rate < 1 - 2.0**-33 else Literal(0xFFFFFFFF, u32)
     kept = apply_expr(apply("cmp", Argument(0, u32), limit, predicate="ge"), [bits])
     wide = given.astype(f32) if given.dtype.is_float and given.dtype.bits < f32.bits else given
@@ -148,24 +158,48 @@ def _where(kept: Tracer, value: Tracer) -> Tracer:
 
 
 @operator("poisson")
-def poisson(rate: float, shape: Sequence[int], key: Array, dtype: DType | str = "i64") -> Array:
-    """Return integers of the Poisson distribution, by inversion of its distribution function, to 32 bits.
+def poisson(rate: Array | float, shape: Sequence[int] | None, key: Array, dtype: DType | str = "i64") -> Array:
+    """Return integers of the Poisson distribution.
 
-    rate: the mean, a number from 0 to 1000.  Raises OperandMismatch for another one, or a dtype that is no integer.
+    rate: the mean: a number from 0 to 1000, by inversion of its distribution function to 32 bits; or an array of rates
+      from 0 to 2^20, broadcast to `shape` (None: its own shape), by inversion below 10, and above it by rejection
+      (Hoermann 1993, PTRS), with random bits of its own for each element: one kernel, a `call`, of the same bits on
+      every target.  Rates are rounded to f32; one that is below 0, or NaN, gives -1.
+    Raises OperandMismatch for a number out of range, rates that do not spread over `shape`, and a dtype that is no
+    integer of 32 or 64 bits.
     """
     kind = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
-    if kind is None or not kind.is_integer:
+    if kind is None or not kind.is_integer or kind.bits < 32:
         raise OperandMismatch(f"counts are no {dtype}", hint="choose an integer, e.g. dtype='i32'")
+    rate = plain(rate)
+    if not isinstance(rate, int | float):
+        return _poisson_of(rate, shape, key, kind)
     if not 0 <= rate <= MOST_RATE:
         hint = "beyond 1000, round rate + sqrt(rate) * op.randn(shape, key)"
         raise OperandMismatch(f"a rate of {rate} is not from 0 to {MOST_RATE}", hint=hint)
-    bits = _bits(_key(key), _shape(shape), DRAW)
+    bits = _bits(as_key(key), _shape(shape), DRAW)
     first, limits = _poisson_limits(float(rate))
     total: Expr = Literal(first, i64)
     for limit in limits:
         passed = apply("cmp", Argument(0, u32), Literal(limit, u32), predicate="ge")
         total = apply("add", total, apply("select", passed, Literal(1, i64), Literal(0, i64)))
     return apply_expr(total, [bits]).astype(kind)
+
+
+def _poisson_of(rate: Array, shape: Sequence[int] | None, key: Array, kind: DType) -> Array:
+    """Return counts of an array of rates."""
+    given = as_tracer(rate)
+    spread = broadcast_to(given.astype(f32), given.shape if shape is None else _shape(shape))
+    operands = [spread.value, as_key(key).value]
+    (made,) = given.trace.builder.call(_POISSON, operands, stream=TRIALS, dtype=kind.name)
+    return given.of(made)
+
+
+def _counts(types: Sequence[Tensor], options: Mapping[str, Attribute]) -> list[Tensor]:
+    return [Tensor(BY_NAME[str(options["dtype"])], types[0].shape)]
+
+
+_POISSON: Final = Routine("poisson", "a kernel", _counts, poisson_library.poisson, fills=True)
 
 
 def _poisson_limits(rate: float) -> tuple[int, list[int]]:
@@ -191,7 +225,8 @@ def _bits(key: Tracer, shape: Sequence[int], stream: int) -> Tracer:
     return key.of(key.trace.builder.random(key.value, shape, stream))
 
 
-def _key(key: object) -> Tracer:
+def as_key(key: object) -> Tracer:
+    """Return a key as an operand.  Raises OperandMismatch for what is none."""
     if not (is_operand(key) or isinstance(key, Tracer)):
         raise OperandMismatch(f"{key!r} is no key", hint="make one with op.key(seed)")
     given = as_tracer(key)

@@ -1,8 +1,8 @@
-"""Sums along an axis and by index: running sums, sums at indices, products with sparse matrices."""
+"""Sums along an axis and by index: running sums, and sums at indices."""
 
 from typing import Any, Final
 
-from tessera.core.base.dtypes import boolean, i64, promote
+from tessera.core.base.dtypes import boolean, i64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
@@ -64,34 +64,3 @@ def scatter_add(x: Array, index: Array, values: Array, axis: int = 0) -> Array:
     builder = trace.builder
     total = builder.scatter_add(places.value, added.astype(wide).value, given.shape[place], place)
     return (given.astype(wide) + given.of(total)).astype(given.dtype)
-
-
-@operator("spmm")
-def spmm(values: Array, columns: Array, starts: Array, dense: Array) -> Array:
-    """Return the product of a sparse matrix in CSR form and a dense one: [rows, n].
-
-    values, columns: [nonzeros], the elements row by row and which column each is in; starts: [rows + 1], where each row
-    begins in them, and their number; dense: [columns, n].  Elements outside count for nothing; sums are made in the
-    order of the elements, in f32 for floats of 16 bits, and derivatives are those of `values` and `dense`.
-    A dense product is faster where more than about one element in a hundred is not 0.
-    Raises OperandMismatch for shapes that do not fit, and for columns or starts that are no integers.
-    """
-    trace = trace_of(values, columns, starts, dense)
-    given, matrix = as_tracer(values, trace), as_tracer(dense, trace)
-    place, first = indices(columns, trace), indices(starts, trace)
-    if given.ndim != 1 or place.shape != given.shape:
-        raise OperandMismatch(f"values of {given.shape} in columns of {place.shape}", hint="give one column a value")
-    if first.ndim != 1 or not first.shape[0]:
-        raise OperandMismatch(f"starts of {first.shape}", hint="give where each row begins, and the number of values")
-    if matrix.ndim != 2:
-        raise OperandMismatch(f"a product with {matrix.shape}", hint="give a matrix, [columns, n]")
-    rows, dtype = first.shape[0] - 1, promote(given.dtype, matrix.dtype)
-    builder = trace.builder
-    # The row of an element: how many rows begin at it or before, less one.
-    ones = builder.full(1, i64, first.shape)
-    begun = _running(given.of(builder.scatter_add(first.value, ones, given.shape[0], 0))) - 1
-    wide = working(dtype)
-    picked = given.of(builder.gather(matrix.astype(wide).value, place.value, 0))
-    products = given.astype(wide)[:, None] * picked
-    made = builder.scatter_add(begun.value, products.value, rows, 0)
-    return given.of(made).astype(dtype)

@@ -1,24 +1,20 @@
 """Decompositions of matrices on arrays of NumPy (LAPACK) or CuPy (cuSOLVER, cuBLAS)."""
 
 import importlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from tessera.core.errors.catalog import NoDecomposition
 from tessera.core.program.program import Attribute
+from tessera.ops.libraries.arrays import Numbers, library_for
+from tessera.ops.libraries.gpu_cholesky import factorize
 from tessera.runtime.arrays.interop import is_cupy
 
-Library: TypeAlias = Any  # NumPy, or CuPy, which has its functions and is optional
-Numbers: TypeAlias = Any  # its arrays
 Options: TypeAlias = Mapping[str, Attribute]
-
-
-def library_for(array: object) -> Library:
-    """Return the module that an array belongs to: NumPy or CuPy."""
-    return importlib.import_module("cupy") if is_cupy(array) else np
 
 
 def _checked(array: object) -> AbstractContextManager[object]:
@@ -35,13 +31,16 @@ def _decomposed(compute: Callable[[], Sequence[Numbers]], array: Numbers, why: s
 
 
 def cholesky(arrays: Sequence[Numbers], options: Options) -> Sequence[Numbers]:
-    """Return the lower triangular factors of a batch of matrices.  Raises NoDecomposition."""
+    """Fill the second array with the lower triangular factors of a batch of matrices.  Raises NoDecomposition."""
     del options
-    (a,) = arrays
-    if not a.size:
-        return [a]
-    linalg = library_for(a).linalg
-    return _decomposed(lambda: [linalg.cholesky(a)], a, "cholesky of a matrix that is not positive definite")
+    a, made = arrays
+    why = "cholesky of a matrix that is not positive definite"
+    if library_for(a) is not np and math.prod(a.shape[:-2]) == 1 and a.size:
+        if not factorize(a.reshape(a.shape[-2:]), made.reshape(a.shape[-2:])):
+            raise NoDecomposition(why)
+    elif a.size:
+        (made[...],) = _decomposed(lambda: [library_for(a).linalg.cholesky(a)], a, why)
+    return [made]
 
 
 def svd(arrays: Sequence[Numbers], options: Options) -> Sequence[Numbers]:

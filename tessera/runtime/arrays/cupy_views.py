@@ -5,7 +5,7 @@ CuPy is optional, and imported when it is first needed.
 
 import importlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
 from tessera.core.errors.catalog import LibraryMissing
@@ -41,5 +41,23 @@ def beside(array: object, device: int, needed_by: str) -> Generator[None]:
     """Let CuPy work on the device and the stream of an array of any library."""
     cupy = cupy_module(needed_by)
     stream = stream_of(array, device)()
-    with cupy.cuda.Device(device), cupy.cuda.ExternalStream(stream):
+    with cupy.cuda.Device(device), _as_stream(cupy, stream):
         yield
+
+
+class _Handle:
+    """A CUDA stream by the protocol of streams."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
+def _as_stream(cupy: CupyModule, handle: int) -> AbstractContextManager[object]:
+    """Return CuPy's object for a stream.  CuPy 14.2 has the protocol, and warns of what earlier ones have."""
+    if not handle:
+        return cupy.cuda.Stream.null
+    from_protocol = getattr(cupy.cuda.Stream, "from_external", None)
+    return cupy.cuda.ExternalStream(handle) if from_protocol is None else from_protocol(_Handle(handle))

@@ -57,6 +57,14 @@ class SupportsShape(Protocol):
         ...
 
 
+class SupportsView(Protocol):
+    """An array whose bytes can be seen as elements of another type."""
+
+    def view(self, dtype: object, /) -> "SupportsReshape":
+        """Return the same bytes as elements of a dtype of the array's library."""
+        ...
+
+
 class SupportsReshape(SupportsShape, Protocol):
     """An array that can be given another shape, and of which parts can be taken."""
 
@@ -94,6 +102,10 @@ class TorchTensor(SupportsDLPack, Protocol):
 
     def get_device(self) -> int:
         """Return the number of its GPU."""
+        ...
+
+    def new_empty(self, shape: tuple[int, ...], /) -> "TorchTensor":
+        """Return a tensor of this dtype on this device, whose elements are undefined."""
         ...
 
     def contiguous(self) -> "TorchTensor":

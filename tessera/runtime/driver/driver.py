@@ -41,6 +41,9 @@ class Driver(Calls):
         self.start: Start = library.cuLaunchKernelEx
         self.replay: Callable[[ctypes.c_void_p, ctypes.c_void_p], int] = library.cuGraphLaunch
         self.set_parameters: SetParameters = library.cuGraphExecKernelNodeSetParams_v2
+        self._record, self._follow = library.cuEventRecord, library.cuStreamWaitEvent
+        self._record.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        self._follow.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint)
         self._reserve = library.cuMemAllocFromPoolAsync
         self._reserve.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -57,6 +60,25 @@ class Driver(Calls):
 
     def _pointer(self, name: str) -> object:
         return getattr(self._api.CUpointer_attribute, f"CU_POINTER_ATTRIBUTE_{name}")
+
+    def let_peer(self, device: int, peer: int) -> bool:
+        """Let `peer` read and write the memory of `device`, its pool too; return whether their link allows it."""
+        api = self._api
+        owner, other = self._call("cuDeviceGet", device), self._call("cuDeviceGet", peer)
+        if not self._call("cuDeviceCanAccessPeer", other, owner):
+            return False
+        with self.inside(device):
+            context = self._call("cuCtxGetCurrent")
+        with self.inside(peer):
+            (status,) = api.cuCtxEnablePeerAccess(context, 0)
+            if status != api.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED and int(status):
+                self.failed(int(status), "cuCtxEnablePeerAccess")
+        access = api.CUmemAccessDesc()
+        access.location.type = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        access.location.id = peer
+        access.flags = api.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        self._call("cuMemPoolSetAccess", self._call("cuDeviceGetDefaultMemPool", owner), [access], 1)
+        return True
 
     def count(self) -> int:
         """Return how many GPUs there are."""
@@ -186,6 +208,10 @@ class Driver(Calls):
         self.wait(stream)  # for ordinary memory the driver would wait itself, deaf to signals
         self._call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, stream)
 
+    def send(self, address: int, array: AnyArray, stream: int) -> None:
+        """Copy a small contiguous array of ordinary memory in the order of the stream; it may change afterwards."""
+        self._call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, stream)
+
     def download(self, array: AnyArray, address: int, stream: int) -> None:
         """Copy device memory into a contiguous host array, once the stream is empty.  Ctrl-C ends that wait."""
         self.wait(stream)
@@ -194,6 +220,15 @@ class Driver(Calls):
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         """Copy `size` bytes between any two addresses, of host (pinned) or devices."""
         self._call("cuMemcpyAsync", target, source, size, stream)
+
+    def copy_rows(self, target: tuple[int, int], source: tuple[int, int], width: int, rows: int, stream: int) -> None:
+        """Copy rows of `width` bytes between two places, each an address and the bytes from row to row."""
+        wanted = self._api.CUDA_MEMCPY2D()
+        wanted.dstMemoryType = wanted.srcMemoryType = self._api.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        wanted.dstDevice, wanted.dstPitch = target
+        wanted.srcDevice, wanted.srcPitch = source
+        wanted.WidthInBytes, wanted.Height = width, rows
+        self._call("cuMemcpy2DAsync", wanted, stream)
 
     def pinned(self, size: int) -> int:
         """Allocate `size` bytes of page-locked host memory that every context knows, and return their address."""
@@ -224,11 +259,15 @@ class Driver(Calls):
 
     def record(self, event: int, stream: int) -> None:
         """Let `event` stand for what the stream holds so far."""
-        self._call("cuEventRecord", self._api.CUevent(event), self._api.CUstream(stream))
+        status = self._record(event, stream)
+        if status:
+            self.failed(status, "cuEventRecord")
 
     def follow(self, stream: int, event: int) -> None:
         """Let the stream wait for `event`."""
-        self._call("cuStreamWaitEvent", self._api.CUstream(stream), self._api.CUevent(event), 0)
+        status = self._follow(stream, event, 0)
+        if status:
+            self.failed(status, "cuStreamWaitEvent")
 
     def reached(self, event: int) -> bool:
         """Return whether what `event` stands for is done.  Raises ContextLost for a fault before it."""
@@ -278,6 +317,15 @@ class Driver(Calls):
         """Return the node of a graph that has one."""
         nodes, *_ = self._call("cuGraphGetNodes", graph, 1)
         return int(nodes[0])
+
+    def kernel_nodes(self, graph: object, count: int) -> list[tuple[int, int, int]]:
+        """Return the nodes of a graph of `count` kernels, each with its function and the place of its parameters."""
+        nodes, *_ = self._call("cuGraphGetNodes", graph, count)
+        found: list[tuple[int, int, int]] = []
+        for node in nodes:
+            told = self._call("cuGraphKernelNodeGetParams", node)
+            found.append((int(node), int(told.func), int(told.kernelParams)))
+        return found
 
     def update(self, executable: object, graph: object) -> bool:
         """Give a graph that is ready the parameters of another; False where they differ in more than parameters."""

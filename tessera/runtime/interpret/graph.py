@@ -9,6 +9,7 @@ import numpy as np
 from tessera.core.base.philox import random_bits
 from tessera.core.base.reductions import identity, tree_sum
 from tessera.core.errors.catalog import NoImplementation
+from tessera.core.graph.bodies import parts, steps
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, fold
 from tessera.core.graph.graph import Graph, Node
 from tessera.core.graph.index_maps import Affine
@@ -212,11 +213,44 @@ def _call(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
         return evaluate(routine.definition, operands)
     if routine.run is None:
         raise NoImplementation(f"the oracle cannot run {routine.name}", node.span)
-    made = routine.run([_contiguous(each) for each in operands], node.attributes)
-    return tuple(np.asarray(each) for each in made)
+    given = [_contiguous(each) for each in operands]
+    if routine.fills:
+        places = [np.empty(value.type.shape, value.type.dtype.numpy) for value in node.results]
+        routine.run([*given, *places], node.attributes)
+        return tuple(places)
+    return tuple(np.asarray(each) for each in routine.run(given, node.attributes))
 
 
-_SEVERAL: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], tuple[Numbers, ...]]]] = {"call": _call}
+def _loop(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
+    (body,) = node.graphs
+    given = parts(node, operands)
+    carries, count = given.carries, len(given.carries)
+    stacks = [np.empty(value.type.shape, value.type.dtype.numpy) for value in node.results[count:]]
+    for step in steps(node):
+        made = evaluate(body, (*given.constants, *carries, *(np.asarray(each[step]) for each in given.stacked)))
+        carries = made[:count]
+        for stack, each in zip(stacks, made[count:], strict=True):
+            stack[step] = each
+    return (*carries, *stacks)
+
+
+def _while(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
+    condition, body = node.graphs
+    given = parts(node, operands)
+    carries = given.carries
+    while bool(evaluate(condition, (*given.constants, *carries))[0]):
+        carries = evaluate(body, (*given.constants, *carries))
+    return tuple(map(_contiguous, carries))
+
+
+def _branch(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
+    holds, fails = node.graphs
+    return evaluate(holds if bool(operands[0]) else fails, operands[1:])
+
+
+_SEVERAL: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], tuple[Numbers, ...]]]] = {
+    "call": _call, "loop": _loop, "while": _while, "branch": _branch,
+}  # fmt: skip
 
 _RULES: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], Numbers]]] = {
     "map": _map, "contract": _contract, "reduce": _reduce, "view": _view, "concat": _concat, "gather": _gather,

@@ -181,10 +181,10 @@ class DeviceArrayGuard(ArrayGuard):
 
     def matches_and_patch(self, value: object) -> bool:
         """See `Guard`."""
-        if type(value) is not DeviceArray or value.layout is not self._layout:
+        if not isinstance(value, DeviceArray) or value.layout is not self._layout or value.device != self.device:
             return False
-        address = value.address
-        return address == self.pointer or (value.device == self.device and self.move(address))
+        address = value.address  # a peer's memory has one address wherever it is seen from
+        return address == self.pointer or self.move(address)
 
 
 class FrozenArrayGuard(ArrayGuard):

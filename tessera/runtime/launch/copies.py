@@ -18,7 +18,7 @@ from tessera.runtime.arrays.pointers import address
 from tessera.runtime.binding.current_stream import settle
 from tessera.runtime.driver import driver as door
 from tessera.runtime.memory.copy_events import tell_copy
-from tessera.runtime.memory.device_arrays import device_view, is_on_device
+from tessera.runtime.memory.device_arrays import device_of, device_view, is_on_device
 from tessera.runtime.streams.fair_scheduler import drain
 from tessera.runtime.streams.graph_capture import DeviceCopy, HostWork, recording
 from tessera.runtime.streams.streams import Stream
@@ -68,7 +68,7 @@ def _shown(view: AnyArray) -> str:
 def _end(value: object, name: str, *, written: bool) -> _End:
     if is_on_device(value):
         view = device_view(value, name)
-        where = door.driver().device_of(address(view)) if view.size else 0
+        where = device_of([value]) or 0 if view.size else 0
         end = _End(view, where, address(view), value)
     else:
         view = as_array(value, name, mutable=written)

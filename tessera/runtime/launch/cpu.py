@@ -49,7 +49,7 @@ class BoundLaunch:
             self.loaded.quick(self.slots, 0, self.units, scratch.address(self.scratch_bytes), _NEVER_ADDRESS)
             return
         chunk = chunk_size(self.units)
-        self.job = Job(self.loaded.entry, self.slots, self.units, chunk, self.scratch_bytes, self)
+        self.job = Job(self.loaded.address, self.slots, self.units, chunk, self.scratch_bytes, self)
         try:
             thread_pool.run(self.job)
         finally:
@@ -59,7 +59,7 @@ class BoundLaunch:
         """Ask a run in another thread to end early; what it has written stays written."""
         job = self.job
         if job is not None:
-            job.cancel.value = 1
+            job.cancel()
 
 
 class CpuLauncher:
@@ -75,7 +75,7 @@ class CpuLauncher:
         self._grid = GridRule(artifact, self._binder.symbol)
         self._slots = ArgumentPacking(artifact, self._binder)
         self._loaded = load(artifact)
-        self._entry, self._quick = self._loaded.entry, self._loaded.quick
+        self._quick = self._loaded.quick
         self._count = len(artifact.bindings)
         self._arrays = tuple(i for i, b in enumerate(artifact.bindings) if isinstance(b.type, Array))
         self._scratch_bytes = artifact.resources.scratch_bytes
@@ -124,7 +124,9 @@ class CpuLauncher:
             self._quick(slots, 0, shape.units, scratch.address(self._scratch_bytes), _NEVER_ADDRESS)
         else:
             keep = (self._loaded, arguments, buffers, profile)
-            thread_pool.run(Job(self._entry, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep))
+            thread_pool.run(
+                Job(self._loaded.address, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep)
+            )
         return True
 
     def prepare(self, arguments: Sequence[object], grid: Grid | None = None) -> BoundLaunch | None:

@@ -327,6 +327,7 @@ class CudaLauncher:
             self._driver, loaded, self._kernel, self._config(blocks, loaded, stream), block, grid,
             windows=tuple(windows), scratch=self._scratch(blocks), copies=self._copies(copied, maps), stream=stream,
             groups=shape.units,
+            pointers=tuple((index, slot.parameter) for index, slot in self._layout.of_kind("pointer")),
         )  # fmt: skip
 
     def _config(self, blocks: int, loaded: DeviceCode, stream: int) -> LaunchConfig:

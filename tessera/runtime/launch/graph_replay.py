@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, SupportsInt
 
 from tessera.core.errors.catalog import BadCapture, CudaFailure
@@ -23,6 +24,7 @@ from tessera.runtime.streams.graph_capture import (
     DeviceCopy,
     EventRecord,
     EventWait,
+    HostCall,
     HostWork,
     Step,
     Work,
@@ -43,7 +45,7 @@ class Graph:
     def __init__(self) -> None:
         self._steps: Steps = ()
         self._keep: list[object] = []
-        self._made: CudaGraph | HostGraph | None = None
+        self._made: CudaGraph | HostGraph | SplitGraph | None = None
 
     def complete(self, recording: CapturedGraph) -> None:
         """Make the graph of what was recorded.  Raises BadCapture for what no graph can hold."""
@@ -53,7 +55,12 @@ class Graph:
             raise BadCapture(f"one graph runs on one device, this one was given work for {names}")
         self._steps, self._keep = tuple(recording.steps), recording.keep
         device = devices.pop() if devices else _HOST
-        self._made = HostGraph(self._steps) if device == _HOST else CudaGraph(self._steps, device)
+        if device == _HOST:
+            self._made = HostGraph(self._steps)
+        elif any(isinstance(step, HostCall) for _, step in self._steps):
+            self._made = SplitGraph(self._steps, device)
+        else:
+            self._made = CudaGraph(self._steps, device)
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -64,7 +71,7 @@ class Graph:
     @property
     def device(self) -> str:
         """The device that it runs on: "cpu", "cuda:0", ..."""
-        return f"cuda:{self._made.device}" if isinstance(self._made, CudaGraph) else "cpu"
+        return f"cuda:{self._made.device}" if isinstance(self._made, CudaGraph | SplitGraph) else "cpu"
 
     def launch(self, stream: Stream | None = None) -> None:
         """Run everything once more, in the order of `stream`.  Raises BadCapture for a graph that is still captured."""
@@ -98,14 +105,14 @@ def _device(step: Step) -> int | None:
 def _name(step: Step) -> str:
     if isinstance(step, LaunchPlan):
         return step.kernel.name
-    return step.name if isinstance(step, HostWork) else ""
+    return step.name if isinstance(step, HostWork | HostCall) else ""
 
 
 class HostGraph:
     """Launches on the CPU, one after the other as they were captured: every stream's order agrees with that."""
 
     def __init__(self, steps: Steps) -> None:
-        self._works = [step.work for _, step in steps if isinstance(step, HostWork)]
+        self._works = [step.work for _, step in steps if isinstance(step, HostWork | HostCall)]
         self._lock = threading.Lock()  # launches of two threads would share each other's workspaces
 
     def launch(self, stream: Stream | None) -> None:
@@ -236,6 +243,30 @@ class CudaGraph:
             self._api.failed(status, "cuGraphLaunch")
 
 
+class SplitGraph:
+    """CUDA graphs with calls of the host between them."""
+
+    def __init__(self, steps: Steps, device: int) -> None:
+        self.device = device
+        self._parts: list[CudaGraph | Work] = []
+        for called, row in groupby(steps, key=lambda each: isinstance(each[1], HostCall)):
+            if called:
+                self._parts += [step.work for _, step in row if isinstance(step, HostCall)]
+            else:
+                self._parts.append(CudaGraph(list(row), device))
+
+    def launch(self, stream: Stream | None) -> None:
+        """Launch them in turn, where the arrays' library works.  Raises BadCapture for a stream."""
+        if stream is not None:
+            message = "a graph in which the host calls libraries or looks at values runs on no stream of its own"
+            raise BadCapture(message, hint="launch it without stream=")
+        for part in self._parts:
+            if isinstance(part, CudaGraph):
+                part.launch(None)
+            else:
+                part.run()
+
+
 class _Capture:
     """Gives the steps to streams that note them: `_origin` stands for the default stream, others branch off it."""
 
@@ -286,7 +317,7 @@ class _Capture:
                 if mark is None:
                     raise BadCapture("an event from before the capture cannot be waited for inside it")
                 self._api.follow(handle, mark)
-            case HostWork():
+            case HostWork() | HostCall():
                 raise BadCapture("work of the CPU cannot be part of a CUDA graph")
 
     def _branch(self, stream: Stream) -> int:

@@ -55,6 +55,7 @@ class LaunchPlan:
     groups: of the launch; a block does several where the kernel is persistent
     copies: of arrays whose rows are not aligned, which are made before each launch, in memory that lives as long
     company: which streams a launch that names none has to do with
+    pointers: the slots that hold an array's address, each with its argument's number
     """
 
     driver: Driver
@@ -69,6 +70,7 @@ class LaunchPlan:
     stream: int = 0
     company: ArgumentStreams = field(default_factory=ArgumentStreams)
     groups: int = 0
+    pointers: tuple[tuple[int, int], ...] = ()
     _single: SingleNodeGraph | None = None
     _singles: dict[int, SingleNodeGraph] = field(default_factory=dict[int, SingleNodeGraph])
     _launches: int = 0
@@ -165,6 +167,24 @@ class LaunchPlan:
                 single = SingleNodeGraph(self.driver, self.function, in_turn(self.config), self.block, self.stream)
             self._singles[self.stream] = single
         self._single = single
+
+    @property
+    def lone(self) -> bool:
+        """Return whether a launch needs no memory of its own, so that it is nothing but a kernel."""
+        return not self.scratch and self.copies is None
+
+    @property
+    def record(self) -> Launch:
+        """Return a note of the launch, for the report of a fault."""
+        return self._record
+
+    def words(self, argument: int) -> list[ctypes.c_uint64]:
+        """Return the parameters that hold an argument's address; they live no longer than the plan."""
+        return [self.block.word(slot) for slot, number in self.pointers if number == argument]
+
+    def maps(self, argument: int) -> list[tuple[int, Callable[[int], bytes]]]:
+        """Return the parameters that are tensor maps on an argument, each with what makes it for an address."""
+        return [(slot, map_at) for slot, number, map_at in self.windows if number == argument]
 
     def begin(self) -> None:
         """Launch as it stands.  Raises CudaFailure for what the driver refuses, ContextLost after a fault."""

@@ -2,12 +2,13 @@
 
 import ctypes
 import functools
+import itertools
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Final, Protocol
+from typing import Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import CompilerCrash
@@ -26,14 +27,8 @@ _KEPT: Final = 256
 _lock: Final = threading.Lock()
 _loaded: Final[OrderedDict[str, "Loaded"]] = OrderedDict()
 _for_good: Final[list[object]] = []
-
-
-class _Engine(Protocol):
-    """The part of llvmlite's `ExecutionEngine` that is used here."""
-
-    def get_function_address(self, name: str) -> int:
-        """Return the address of a function, 0 for an unknown one."""
-        ...
+_numbers: Final = itertools.count()
+"""Of the libraries that were linked: a name is used once."""
 
 
 class Loaded:
@@ -44,14 +39,10 @@ class Loaded:
     """
 
     def __init__(self, artifact: Artifact) -> None:
-        self._engine = _engine(artifact)
-        address = self._engine.get_function_address(artifact.entry)
-        if not address:
-            message = f"the code of kernel {artifact.name!r} has no entry point {artifact.entry!r}"
-            raise CompilerCrash(message, artifact.span)
-        self.address = address
-        self.entry: Entry = _RELEASING(address)
-        self.quick: Entry = _HOLDING(address)
+        self._library = _linked(artifact)
+        self.address: int = self._library[artifact.entry]
+        self.entry: Entry = _RELEASING(self.address)
+        self.quick: Entry = _HOLDING(self.address)
 
 
 def load(artifact: Artifact) -> Loaded:
@@ -72,17 +63,23 @@ def load(artifact: Artifact) -> Loaded:
 
 def native_function(text: str, name: str) -> int:
     """Compile LLVM IR for this process, for good, and return the address of one of its functions."""
-    library = _binding()
-    machine = library.Target.from_default_triple().create_target_machine(jit=True)
-    engine = library.create_mcjit_compiler(library.parse_assembly(text), machine)
-    engine.finalize_object()
-    _for_good.append(engine)
-    return engine.get_function_address(name)
+    (address,) = native_functions(text, name)
+    return address
+
+
+def native_functions(text: str, *names: str) -> tuple[int, ...]:
+    """Compile LLVM IR for this process, for good, and return the addresses of its functions."""
+    builder = _binding().JITLibraryBuilder().add_ir(text).add_current_process()
+    for name in names:
+        builder.export_symbol(name)
+    library = builder.link(_linker(), f"native {next(_numbers)}")
+    _for_good.append(library)
+    return tuple(library[name] for name in names)
 
 
 def prepare() -> None:
     """Load LLVM's part of this process, which the first launch needs."""
-    _binding()
+    _linker()
 
 
 @functools.cache
@@ -101,7 +98,21 @@ def _llvm() -> ModuleType:
     return binding
 
 
-def _engine(artifact: Artifact) -> _Engine:
+@functools.cache
+def _linker() -> object:
+    """Return this process's linker: JITLink, which places all sections of an object in one piece of memory.
+
+    The older one, of MCJIT, has a piece for each kind of section.  In a process with many threads or with CUDA, whose
+    reservations fill the addresses, two of them can lie more than 2 GiB apart: too far for the relative addresses in
+    the code, and LLVM ends the process (llvm/llvm-project#71963).
+    """
+    library = _binding()
+    machine = library.Target.from_default_triple().create_target_machine(jit=True)
+    return library.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
+
+
+def _linked(artifact: Artifact) -> Mapping[str, int]:
+    """Return the address of an artifact's entry; its code is unloaded with what is returned."""
     library = _binding()
     try:
         needed = undefined_symbols(artifact.code)
@@ -112,8 +123,9 @@ def _engine(artifact: Artifact) -> _Engine:
     if missing:
         message = f"the code of kernel {artifact.name!r} calls {', '.join(missing)}, which this process does not have"
         raise CompilerCrash(message, artifact.span)
-    machine = library.Target.from_default_triple().create_target_machine(jit=True)
-    engine = library.create_mcjit_compiler(library.parse_assembly(""), machine)
-    engine.add_object_file(library.ObjectFileRef.from_data(artifact.code))
-    engine.finalize_object()
-    return engine
+    builder = library.JITLibraryBuilder().add_object_img(artifact.code).add_current_process()
+    try:
+        return builder.export_symbol(artifact.entry).link(_linker(), f"kernel {next(_numbers)}")
+    except RuntimeError as error:
+        message = f"the code of kernel {artifact.name!r} cannot be linked: {error}"
+        raise CompilerCrash(message, artifact.span) from None

@@ -37,7 +37,7 @@ def record_launch(
     work = launcher.prepare(values, grid)
     if isinstance(work, PhasesPlan):
         for step in work.launches:
-            noted.add(stream, step, (values, work.keep))
+            noted.add(stream, step, (*values, *work.keep))
     elif work is not None:
         step = work if isinstance(work, LaunchPlan) else HostWork(launcher.artifact.name, work)
         noted.add(stream, step, values)

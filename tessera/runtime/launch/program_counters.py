@@ -1,4 +1,4 @@
-"""Sample the program counters of this process's threads, while CPU kernels run in them.
+"""Sample the program counters of the threads in which CPU kernels run.
 
 A timer for each thread sends SIGPROF, and a handler in machine code, which needs neither the interpreter nor its lock,
 notes the instruction that was interrupted.  Linux on x86-64 only: the handler reads the context that this kernel hands
@@ -20,6 +20,7 @@ import numpy as np
 from tessera.core.base.interrupts import deferred_interrupts
 from tessera.core.work import Numbers
 from tessera.runtime.launch.object_code import native_function
+from tessera.runtime.launch.thread_pool import pool
 
 PERIOD: Final = 250e-6
 """Seconds between two samples of a thread."""
@@ -83,8 +84,10 @@ def can_sample() -> bool:
 
 @contextmanager
 def sampling(period: float = PERIOD) -> Generator[Callable[[], Numbers]]:
-    """Sample every thread that Python knows, and give what returns the addresses so far: of 64 bits, in any order.
+    """Sample this thread and those of CPU launches, and give what returns the addresses so far, in any order.
 
+    Other threads of the process are left alone: each would be woken at every sample, and a hundred idle ones would use
+    up the processor and the room for addresses (64 bits each).
     period: seconds between two samples of a thread.  One at a time samples; others wait.
     Raises ValueError for a period that no thread could bear, OSError where the system refuses.
     """
@@ -102,9 +105,8 @@ def sampling(period: float = PERIOD) -> Generator[Callable[[], Numbers]]:
         with deferred_interrupts():
             _require(libc.sigaction(signal.SIGPROF, ctypes.byref(_Action(handler, flags=_FLAGS)), ctypes.byref(before)))
         try:
-            for thread in threading.enumerate():
-                if thread.native_id is not None:
-                    _start(libc, thread.native_id, period, timers)
+            for thread in {threading.get_native_id(), *pool().threads()}:
+                _start(libc, thread, period, timers)
             yield read
         finally:
             with deferred_interrupts():

@@ -1,13 +1,11 @@
 """The threads that run the groups of a CPU launch.
 
-They start with the first launch that needs them and stay.  Kernel code runs without the interpreter's lock; a thread
-takes the next chunk of groups when it has finished one.
+They start with the first launch that needs them and stay, in native code (`worker_loop.py`): neither kernels nor what
+comes between them need the interpreter's lock.  A thread takes the next chunk of groups when it has finished one.
 """
 
 import ctypes
-import itertools
 import os
-import queue
 import threading
 import time
 from dataclasses import dataclass, field
@@ -16,10 +14,15 @@ from typing import Final
 import numpy as np
 
 from tessera.core.base.interrupts import LOOK, deferred_interrupts, raise_if_stopped
-from tessera.core.settings import current
-from tessera.runtime.launch.object_code import Entry
+from tessera.core.settings import cores, current
+from tessera.runtime.launch.worker_loop import POOL_BYTES, NativeLaunch, worker_loop
 
 _CHUNKS_PER_THREAD: Final = 8
+_LOOKS: Final = 4000
+"""How often an idle thread looks for work before it sleeps: 50 to 200 us, more than lies between kernels of a graph."""
+_WAITS: Final = 1000
+"""How often the caller looks for the end before it sleeps: short kernels end meanwhile."""
+_LOOK_NS: Final = int(LOOK * 1e9)
 _PATIENCE: Final = 1.5  # seconds given to a cancelled kernel before its threads are left behind
 ALIGNMENT: Final = 64
 
@@ -46,59 +49,25 @@ scratch: Final = Scratch()
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One launch: `groups` groups in chunks of `chunk`; `keep` holds what the kernel's addresses point to.
+    """One launch of the code at `entry`, on `groups` groups in chunks of `chunk`.
 
-    to_start: threads that have yet to begin; working: those that have begun and not ended
-    finished: taken while the job runs, released by the last thread that ends
+    keep: holds what the kernel's addresses point to, and the code
     """
 
-    entry: Entry
+    entry: int
     slots: bytes
     groups: int
     chunk: int
     scratch_bytes: int
     keep: object
-    next_chunk: "itertools.count[int]" = field(default_factory=itertools.count)
-    cancel: ctypes.c_int32 = field(default_factory=ctypes.c_int32)
-    to_start: int = 0
-    working: int = 0
-    finished: threading.Lock = field(default_factory=threading.Lock)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    failure: BaseException | None = None
+    launch: NativeLaunch = field(init=False)
 
-    def begin(self) -> bool:
-        """Count one more thread in; False when no more are wanted."""
-        with self.lock:
-            if self.to_start == 0:
-                return False
-            self.working += 1
-            self.to_start -= 1
-            return True
+    def __post_init__(self) -> None:
+        self.launch = NativeLaunch(self.entry, self.slots, self.groups, self.chunk, self.scratch_bytes)
 
-    def withdraw(self) -> bool:
-        """Cancel what has begun, let nothing more begin, and return whether no thread works any more."""
-        self.cancel.value = 1
-        with self.lock:
-            self.to_start = 0
-            return self.working == 0
-
-    def work(self) -> None:
-        """Run chunks until none is left or the launch is cancelled."""
-        try:
-            memory = scratch.address(self.scratch_bytes)
-            flag = ctypes.addressof(self.cancel)
-            while not self.cancel.value:
-                first = next(self.next_chunk) * self.chunk
-                if first >= self.groups:
-                    break
-                self.entry(self.slots, first, min(first + self.chunk, self.groups), memory, flag)
-        except BaseException as error:  # noqa: BLE001 - e.g. no memory for scratch; raised again in the caller's thread
-            self.failure = error
-            self.cancel.value = 1
-        with self.lock:
-            self.working -= 1
-            if self.working == self.to_start == 0:
-                self.finished.release()
+    def cancel(self) -> None:
+        """Ask the threads to end early."""
+        self.launch.cancel = 1
 
 
 class Pool:
@@ -110,9 +79,17 @@ class Pool:
         self._lock = threading.Lock()
         self._running = 0
         self._closed = False
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        for index in range(count):
-            threading.Thread(target=self._serve, name=f"tessera-{index}", daemon=True).start()
+        self._loop = worker_loop()
+        self._memory = (ctypes.c_uint64 * (POOL_BYTES // 8))()
+        self._at = ctypes.addressof(self._memory)
+        # With fewer cores than threads, one that looks for work takes the core of one that has some.
+        self._looks = _LOOKS if count <= cores() else 0
+        self._loop.open(self._at)
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"tessera-{index}", daemon=True) for index in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def run(self, job: Job) -> bool:
         """Run `job` to its end; False, having done nothing, where the threads are ending.
@@ -133,24 +110,27 @@ class Pool:
             with self._lock:
                 self._running -= 1
                 if self._closed and not self._running:
-                    self._end()
+                    self._loop.close(self._at)
         return True
 
     def _run(self, job: Job) -> None:
-        job.to_start = min(self.count, -(-job.groups // job.chunk))
-        job.finished.acquire()
+        launch = job.launch
+        launch.to_start = min(self.count, -(-job.groups // job.chunk))
+        at = ctypes.addressof(launch)
         try:
-            # One put, so that an interrupt comes before it or after it: each thread that starts calls the next.
-            self._jobs.put(job)
-            while not job.finished.acquire(timeout=LOOK):
+            # One call, so that an interrupt comes before it or after it.
+            ended = self._loop.run(self._at, at, _WAITS if self._looks else 0, _LOOK_NS)
+            while not ended:
                 raise_if_stopped()
+                ended = self._loop.wait(self._at, at, 0, _LOOK_NS)
         except BaseException:
-            if not _stops(job):
+            if not self._stops(job):
                 self.close()
                 _forget(self)
+                _left.append(job)
             raise
-        if job.failure is not None:
-            raise job.failure
+        if launch.failed:
+            raise MemoryError(f"there are no {job.scratch_bytes} bytes for a thread's scratch")
 
     def close(self) -> None:
         """Let every thread end when the jobs that were begun are done."""
@@ -158,36 +138,34 @@ class Pool:
             if not self._closed:
                 self._closed = True
                 if not self._running:
-                    self._end()
+                    self._loop.close(self._at)
 
-    def _end(self) -> None:
-        for _ in range(self.count):
-            self._jobs.put(None)
+    def threads(self) -> list[int]:
+        """Return the system's numbers of the threads."""
+        return [thread.native_id for thread in self._threads if thread.native_id is not None]
 
     def _serve(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            if job.begin():
-                if job.to_start:
-                    self._jobs.put(job)
-                job.work()
-            del job  # arrays of a finished launch must not live on in a waiting thread
+        self._loop.serve(self._at, self._looks)
+
+    def _stops(self, job: Job) -> bool:
+        """Cancel a job and wait until no thread works on it, whatever else interrupts; False when that takes too long.
+
+        The interrupt may have come at any moment: before the job was queued, or after its end.
+        """
+        deadline, at = time.monotonic() + _PATIENCE, ctypes.addressof(job.launch)
+        while True:
+            try:
+                if not self._loop.withdraw(self._at, at):
+                    return True
+                if time.monotonic() > deadline:
+                    return False
+                self._loop.wait(self._at, at, 0, _LOOK_NS)
+            except KeyboardInterrupt:  # a second Ctrl-C while the first is being served
+                continue
 
 
-def _stops(job: Job) -> bool:
-    """Cancel a job and wait until no thread works on it, whatever else interrupts; False when that takes too long.
-
-    The interrupt may have come at any moment: before the job was queued, or after its end, when its lock is taken.
-    """
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            if job.withdraw():
-                return True
-            if time.monotonic() > deadline:
-                return False
-            job.finished.acquire(timeout=LOOK)
-        except KeyboardInterrupt:  # a second Ctrl-C while the first is being served
-            continue
+_left: Final[list[Job]] = []
+"""Jobs that did not stop: their threads still read them."""
 
 
 class _Shared:

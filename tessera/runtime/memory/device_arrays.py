@@ -53,6 +53,8 @@ def device_of(values: Sequence[object]) -> int | None:
     """
     said: int | None = None
     for value in values:
+        if isinstance(value, DeviceArray) and value.nbytes:
+            return value.device  # of a peer's memory: the GPU that it is seen from
         if is_array(value) and is_on_device(value):
             view = device_view(value, "argument")
             if view.size:

@@ -16,8 +16,9 @@ from tessera.core.base.dtypes import DType, from_numpy
 from tessera.core.errors.catalog import ArgumentType, NotAnArray, OperandMismatch, OverlappingArrays
 from tessera.runtime.arrays.host import AnyArray, as_array
 from tessera.runtime.arrays.interop import is_cupy, is_jax, is_tensor, library_of, require_writable
-from tessera.runtime.arrays.protocols import SupportsReshape
+from tessera.runtime.arrays.protocols import SupportsReshape, SupportsView
 from tessera.runtime.memory.device_arrays import device_view, is_on_device
+from tessera.runtime.memory.huge_pages import LEAST, prefer_huge_pages
 
 # PyTorch's names; the others take NumPy's dtypes, with bfloat16 from ml_dtypes.
 _TORCH: Final = {
@@ -61,6 +62,22 @@ class Operand(Generic[A_co]):
         if tuple(shape) == self.shape:
             return self.value
         return self.shapely.reshape(tuple(shape))
+
+    def on_host(self, shape: Sequence[int]) -> AnyArray | None:
+        """Return the same elements of the host's memory in another shape as a view of NumPy, None where there is none.
+
+        A launch takes it as it is: arrays of other libraries would be viewed anew by each.
+        """
+        if self.on_device or not self.contiguous:
+            return None
+        return self.view if tuple(shape) == self.shape else self.view.reshape(tuple(shape))
+
+    def alike(self, shape: Sequence[int], name: str) -> "Operand[object]":
+        """Return the same elements in another shape under a name of their own."""
+        view = self.on_host(shape)
+        if view is None:
+            return operand(self.reshaped(shape), name)
+        return Operand(name, self.reshaped(shape), view, self.dtype, on_device=False)
 
     @property
     def shapely(self) -> SupportsReshape:
@@ -128,7 +145,10 @@ def new_array(like: A, shape: Sequence[int], dtype: DType, *, on_device: bool) -
     shape = tuple(shape)
     if library_of(like) == "torch" and is_tensor(like):
         torch = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, _TORCH[dtype.name]), device=like.device)
+        made = torch.empty(shape, dtype=getattr(torch, _TORCH[dtype.name]), device=like.device)
+        if not on_device and (size := math.prod(shape) * dtype.bytes) >= LEAST:
+            prefer_huge_pages(made.data_ptr(), size)
+        return made
     if is_cupy(like):
         with like.device:
             return sys.modules["cupy"].empty(shape, dtype.numpy)
@@ -136,6 +156,16 @@ def new_array(like: A, shape: Sequence[int], dtype: DType, *, on_device: bool) -
         jax = sys.modules["jax"]
         return jax.block_until_ready(jax.numpy.empty(shape, dtype.numpy, device=like.device))
     return cast("A", np.empty(shape, dtype.numpy))
+
+
+def typed_part(block: Operand[A], first: int, shape: Sequence[int], dtype: DType) -> object:
+    """Return an array in the bytes of a block from `first` on, of the library that the block is an array of."""
+    size = math.prod(shape) * dtype.numpy.itemsize
+    kind: object = dtype.numpy
+    if library_of(block.value) == "torch":
+        kind = getattr(sys.modules["torch"], _TORCH[dtype.name])
+    piece = cast("SupportsView", block.shapely[(slice(first, first + size),)])
+    return piece.view(kind).reshape(tuple(shape))
 
 
 def as_result(made: Operand[A], like: Operand[object]) -> A:

@@ -19,6 +19,8 @@ from tessera.runtime.memory.copy_events import tell_copy
 from tessera.runtime.streams.graph_capture import forbid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike
 
 _Layout = tuple[tuple[int, ...], "np.dtype[np.generic]"]
@@ -44,10 +46,13 @@ class DeviceArray:
         self.device = device
         self.owner: object = None
         with api.inside(device), api.relaxed():  # memory is no part of what is captured meanwhile
-            self.address = api.allocate(max(1, self.nbytes), 0)
+            self._allocate(api, self.nbytes)
             if settled:
                 api.wait(0)
-        weakref.finalize(self, api.give_back, device, api.free, self.address, 0).atexit = False
+
+    def _allocate(self, api: "door.Driver", size: int) -> None:
+        self.address = address = api.allocate(max(1, size), 0)
+        weakref.finalize(self, api.give_back, self.device, api.free, address, 0).atexit = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,6 +81,22 @@ class DeviceArray:
         if math.prod(shape) != math.prod(self.shape):
             raise CudaFailure(f"{list(self.shape)} has not as many elements as {list(shape)}")
         return DeviceArray.over(self.address, shape, self.dtype, self.device, self)
+
+    @classmethod
+    def maker(
+        cls, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", device: int, api: "door.Driver"
+    ) -> "Callable[[], DeviceArray]":
+        """Return what makes arrays of one kind, inside of the device and of what is `relaxed`."""
+        layout = cls._layouts.setdefault((shape, dtype), (shape, dtype))
+        size = math.prod(shape) * dtype.itemsize
+
+        def make() -> DeviceArray:
+            made = object.__new__(cls)
+            made.layout, made.device, made.owner = layout, device, None
+            made._allocate(api, size)
+            return made
+
+        return make
 
     @classmethod
     def over(
@@ -117,6 +138,12 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         return f"<{self.dtype}{list(self.shape)} on cuda:{self.device}>"
+
+
+class PeerArray(DeviceArray):
+    """Memory of another GPU as kernels of `device` see it, which may read and write it (see `Driver.let_peer`)."""
+
+    __slots__ = ()
 
 
 def to_device(array: AnyArray, device: int = 0) -> DeviceArray:

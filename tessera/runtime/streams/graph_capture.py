@@ -34,6 +34,14 @@ class HostWork:
 
 
 @dataclass(frozen=True, slots=True)
+class HostCall:
+    """Something that the host does between launches, on arrays wherever they lie: a call of a library, a loop."""
+
+    name: str
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceCopy:
     """A copy of `size` bytes that a GPU does; `keep` are the arrays."""
 
@@ -58,7 +66,7 @@ class EventWait:
     event: "Event"
 
 
-Step: TypeAlias = "HostWork | LaunchPlan | DeviceCopy | EventRecord | EventWait"
+Step: TypeAlias = "HostWork | HostCall | LaunchPlan | DeviceCopy | EventRecord | EventWait"
 
 
 def _none() -> "list[tuple[Stream | None, Step]]":

@@ -11,7 +11,7 @@ from tessera.core.graph.graph import Graph as OperatorGraph
 from tessera.core.graph.graph import Node as OperatorNode
 from tessera.core.graph.graph import Tensor, Value
 from tessera.core.record import KERNEL, argument_id
-from tessera.core.schedule.plan import Group, Plan
+from tessera.core.schedule.plan import CALL, Group, Plan
 from tessera.core.schedule.text import bytes_moved, operations, short_count
 from tessera.viz.graph.model import (
     COMPUTE,
@@ -60,20 +60,23 @@ def operator_model(captured: CapturedGraph, stage: str = "") -> GraphModel:
     """
     steps = [(name, _of_graph(graph, captured.ancestry)) for name, graph in captured.executable.states]
     steps.append(("schedule-fuse", _of_plan(captured.plan, captured.ancestry)))
+    few = counted(sum(group.kind != CALL for group in captured.plan.groups), "kernel")
+    first = len(steps) - 1
+    steps += [(body.name, _of_plan(body.plan, Ancestry([body.plan.graph]))) for body in captured.bodies]
     names = [name for name, _ in steps]
     before: Graph | None = None
     made: list[GraphStep] = []
     for name, graph in steps:
-        made.append(GraphStep(name, graph, tuple(_changes(before, graph)) if before is not None else ()))
+        inside = len(made) > first  # a body is another graph
+        made.append(GraphStep(name, graph, tuple(_changes(before, graph)) if before is not None and not inside else ()))
         before = graph
-    few = counted(len(captured.plan.groups), "kernel")
-    first = names.index(stage) if stage else len(names) - 1
+    first = names.index(stage) if stage else first
     return GraphModel(f"{captured.name}: dataflow, {few}", tuple(made), first, captured.selection, LEGEND)
 
 
 def stages_of(captured: CapturedGraph) -> tuple[str, ...]:
     """Return the names of the steps."""
-    return (*(name for name, _ in captured.executable.states), "schedule-fuse")
+    return (*(name for name, _ in captured.executable.states), "schedule-fuse", *(b.name for b in captured.bodies))
 
 
 def tensor_text(tensor: Tensor) -> str:

@@ -7,10 +7,13 @@ from html import escape
 from typing import Final, cast
 
 from tessera.core.base.plurals import counted
+from tessera.core.placement.mesh import Mesh as PlacedMesh
+from tessera.dist.tensors import Tensor
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.subjects import wrong
 from tessera.viz.base.view import View
 from tessera.viz.mesh.model import Mesh, Shard, ShardedArray
+from tessera.viz.mesh.placed import array_model, mesh_model
 
 _PLAIN_ROWS: Final = 40
 """Transfers in the plain part; the rest is counted."""
@@ -35,11 +38,18 @@ class MeshModel:
     transfers: tuple[Transfer, ...] = ()
 
 
-def mesh_view(x: Mesh | ShardedArray, *, to: ShardedArray | None = None) -> "MeshView":
-    """Show a mesh, or a block-sharded array on its mesh; `to`, the same array dealt otherwise, shows what moves.
+def mesh_view(x: Mesh | ShardedArray | PlacedMesh | Tensor, *, to: ShardedArray | Tensor | None = None) -> "MeshView":
+    """Show a mesh, or an array in blocks on its mesh; `to`, the same array in another layout, shows what moves.
 
-    Raises NothingToShow for what is neither, and ValueError where `to` is an array of another shape, type or mesh.
+    Raises NothingToShow for what is neither, and for arrays whose shards are no blocks, and ValueError where `to` is an
+    array of another shape, type or mesh.
     """
+    if isinstance(to, Tensor):
+        to = _blocks(to)
+    if isinstance(x, PlacedMesh):
+        x = mesh_model(x)
+    if isinstance(x, Tensor):
+        x = _blocks(x)
     if isinstance(x, Mesh):
         return MeshView(MeshModel(x))
     if not isinstance(cast("object", x), ShardedArray):
@@ -47,6 +57,13 @@ def mesh_view(x: Mesh | ShardedArray, *, to: ShardedArray | None = None) -> "Mes
             "mesh_view", "a mesh or an array dealt over one", x, "give a Mesh or sharded(...) of tessera.viz.mesh.model"
         )
     return MeshView(MeshModel(x.mesh, x, transfers(x, to) if to is not None else ()))
+
+
+def _blocks(tensor: Tensor) -> ShardedArray:
+    found = array_model(tensor)
+    if found is None:
+        raise wrong("mesh_view", "an array in blocks", tensor, "reshard it to a block distribution")
+    return found
 
 
 def transfers(before: ShardedArray, after: ShardedArray) -> tuple[Transfer, ...]:

@@ -1,23 +1,25 @@
 """The subject of views of operator graphs: a function of operators, captured for some arguments."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
 from typing import TypeAlias, cast
 
 from tessera.api.jit import Jit
-from tessera.core.graph.graph import Graph
+from tessera.core.graph.graph import Graph, Node
 from tessera.core.schedule.plan import Group, Plan
 from tessera.core.stage import Stage
 from tessera.core.targets import CPU, Target
-from tessera.graphs.executable import Executable, GroupKernel
+from tessera.graphs.executable import Executable
+from tessera.graphs.execution.prepared import GroupKernel
 from tessera.graphs.function import GraphFunction
+from tessera.graphs.structure import flatten
 from tessera.kernels.target_choice import chosen_target
 from tessera.session.session import resolve_target
 from tessera.viz.base.selection import group_of
 from tessera.viz.base.subjects import wrong
-from tessera.viz.operators.records import Ancestry, graph_listing, plan_listing
+from tessera.viz.operators.records import Ancestry, BodyPlan, graph_listing, identity, plan_listing
 
 Capturable: TypeAlias = Callable[..., object]
 """What views of operator graphs take: what `@graph.module`, `@jit` and `tessera.grad` make, or a plain function."""
@@ -25,11 +27,16 @@ Capturable: TypeAlias = Callable[..., object]
 
 @dataclass(frozen=True, eq=False)
 class CapturedGraph:
-    """A captured function.  arguments: the examples that were given, none where the last call is shown."""
+    """A captured function.
+
+    arguments: the examples that were given, none where the last call is shown
+    leaves: the arrays of its graph's inputs for these
+    """
 
     name: str
     executable: Executable
     arguments: tuple[object, ...] = ()
+    leaves: tuple[object, ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -55,8 +62,13 @@ class CapturedGraph:
     def stages(self) -> tuple[Stage, ...]:
         """Level `graph` after each pass, and level `schedule`."""
         made = [graph_listing(graph, name, self.ancestry) for name, graph in self.executable.states]
-        made.append(plan_listing(self.plan, "schedule-fuse", self.ancestry))
+        made.append(plan_listing(self.plan, "schedule-fuse", self.ancestry, self.bodies))
         return tuple(Stage(each.level, each.stage, None, each, each.records) for each in made)
+
+    @cached_property
+    def bodies(self) -> tuple[BodyPlan, ...]:
+        """The plans of the bodies of loops and branches, those of bodies in bodies after what holds them."""
+        return tuple(_bodies(self.executable, "", ()))
 
     def target(self, name: str = "") -> Target:
         """Return the target that a call runs on, or the one of that name; the CPU's for the interpreter."""
@@ -65,7 +77,15 @@ class CapturedGraph:
 
     def kernel(self, group: Group, target: Target) -> GroupKernel:
         """Return the kernel of a group, compiled for a target."""
-        return self.executable.kernels(target)[group.ident]
+        return next(each for each in self.executable.kernels(target) if each.group is group)
+
+
+def _bodies(executable: Executable, path: str, nodes: tuple[Node, ...]) -> Iterator[BodyPlan]:
+    for node, bodies in executable.bodies.items():
+        for number, body in enumerate(bodies):
+            name = f"{path}{node.op} {identity(node)}{f'.{number}' if len(bodies) > 1 else ''}"
+            yield BodyPlan(name, (*nodes, node), body.plan)
+            yield from _bodies(body, f"{name} ", (*nodes, node))
 
 
 def is_capturable(x: object) -> bool:
@@ -86,4 +106,8 @@ def captured(x: object, arguments: Sequence[object], view: str) -> CapturedGraph
     if not isinstance(x, GraphFunction):
         raise wrong(view, "a function of operators", x, f"give what @graph.module makes: {view}(f, x, y)")
     function = cast("GraphFunction[..., object]", x)
-    return CapturedGraph(function.name, function.executable_for(*arguments), tuple(arguments))
+    leaves: list[object] = []
+    if arguments:
+        flatten(tuple(arguments), leaves)
+        leaves += function.graph_for(*arguments).captured
+    return CapturedGraph(function.name, function.executable_for(*arguments), tuple(arguments), tuple(leaves))

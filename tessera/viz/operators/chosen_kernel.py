@@ -13,9 +13,12 @@ from tessera.core.base.plurals import counted
 from tessera.core.base.source import Span
 from tessera.core.errors.catalog import NothingToShow
 from tessera.core.listing import Listing
-from tessera.core.schedule.plan import Group
+from tessera.core.schedule.plan import CALL, Group
 from tessera.core.schedule.text import operations
+from tessera.core.targets import ORACLE
+from tessera.lowering.schedule.emit.to_program import Lowered
 from tessera.session.compiled import Compiled
+from tessera.session.session import resolve_target
 from tessera.viz.operators.captured import CapturedGraph
 from tessera.viz.operators.names import function_span
 from tessera.viz.operators.records import identity
@@ -31,10 +34,12 @@ class ChosenKernel:
 
     @cached_property
     def group(self) -> Group:
-        """The group that it computes.  Raises NothingToShow where there is none of that number."""
+        """The group that it computes, of a body too.  Raises NothingToShow where there is none of that number."""
         groups = self.graph.plan.groups
-        if self.number is not None and 0 <= self.number < len(groups):
+        if self.number is not None and 0 <= self.number < len(groups) and groups[self.number].kind != CALL:
             return groups[self.number]
+        plans = (self.graph.plan, *(body.plan for body in self.graph.bodies))
+        groups = [group for plan in plans for group in plan.groups if group.kind != CALL]
         if self.number is not None or not groups:
             few = counted(len(groups), "kernel")
             raise NothingToShow(f"{self.graph.name} is {few}, and {self.number} is none", hint="kernels count from 0")
@@ -46,6 +51,11 @@ class ChosenKernel:
         found = self.graph.kernel(self.group, self.graph.target(self.target_name)).compiled
         assert found is not None, "the target is one that code is made for"
         return found
+
+    @cached_property
+    def interpreted(self) -> Lowered:
+        """It as a program, for the interpreter."""
+        return self.graph.kernel(self.group, resolve_target(ORACLE)).lowered
 
     @property
     def function(self) -> tuple[str, Span]:
@@ -68,6 +78,8 @@ class ChosenKernel:
     def links(self) -> Mapping[int, tuple[int, ...]]:
         """The numbers of the kernel's operations that stand for captured nodes, by their numbers."""
         found: dict[int, dict[int, None]] = defaultdict(dict)
+        if self.group not in self.graph.plan.groups:
+            return {}  # a body has numbers of its own
         for node in self.group.members:
             for number in self.graph.ancestry.numbers(node):
                 found[number].update(dict.fromkeys(self._by_node[identity(node)]))
@@ -77,6 +89,8 @@ class ChosenKernel:
     def _by_node(self) -> Mapping[str, tuple[int, ...]]:
         """The numbers of the kernel's operations that stand for each node of it."""
         by_span: dict[Span, list[int]] = defaultdict(list)
+        if self.group not in self.graph.plan.groups:
+            return {}
         for record in self.compiled.stages[0].records:
             for span in record.spans:
                 by_span[span] += [self.first + number for number in record.numbers]

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from tessera.core.base.source import NOWHERE, Source, Span
+from tessera.core.base.syntax_trees import parse_module
 from tessera.core.graph.graph import Graph, Node, Value
 
 _DERIVED: Final = "adjoint"
@@ -87,7 +88,7 @@ def _place(span: Span) -> _Place:
 def _tree(source: Source) -> ast.Module | None:
     """Return the text as Python reads it; None for cells of the language, and what is no Python."""
     try:
-        return ast.parse(source.text)
+        return parse_module(source.text)
     except SyntaxError:
         return None
 

@@ -4,6 +4,7 @@ A node `g17` has that identity at every level.  Its numbers are those of the cap
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tessera.core.base.source import NOWHERE, Span
 from tessera.core.graph.expr import Apply, Argument, Literal, to_text
@@ -21,6 +22,15 @@ from tessera.viz.operators.names import value_names
 GRAPH, SCHEDULE = "graph", "schedule"
 LEVELS = (GRAPH, SCHEDULE)
 """The levels above those of kernels, in order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyPlan:
+    """The plan of a body.  name: for people; nodes: that hold it, the outermost first."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    plan: Plan
 
 
 class Ancestry:
@@ -60,12 +70,31 @@ def graph_listing(graph: Graph, stage: str, ancestry: Ancestry) -> Listing:
         said = operator_of(node)
         text = f"  {node_text(node, names)} : {node.results[0].type}{f'  // {said}' if said else ''}"
         lines.append(Line(text, ancestry.spans(node), ancestry.numbers(node), identity(node)))
+        lines += _body_lines(node, ancestry)
     outputs = ", ".join(f"%{names[value]}" for value in graph.outputs)
     return Listing(GRAPH, stage, (*lines, Line(f"  return {outputs}"), Line("}")), tuple(records))
 
 
-def plan_listing(plan: Plan, stage: str, ancestry: Ancestry) -> Listing:
-    """Return a plan: each kernel with its nodes.  A node that several kernels compute is `g17.1` in the second one."""
+def _body_lines(holder: Node, ancestry: Ancestry) -> Iterator[Line]:
+    """Yield the bodies of a node as text below it: their nodes have its numbers, and places of their own."""
+    numbers = ancestry.numbers(holder)
+    for body in holder.graphs if isinstance(holder.body, tuple) else ():
+        names = value_names(body)
+        yield Line(f"    {signature(body, names)} {{", ancestry.spans(holder), numbers)
+        for node in body.nodes:
+            said = operator_of(node)
+            text = f"      {node_text(node, names)} : {node.results[0].type}{f'  // {said}' if said else ''}"
+            yield Line(text, (node.span,) if node.span != NOWHERE else (), numbers)
+            yield from (replace(line, text=f"    {line.text}", ops=numbers) for line in _body_lines(node, ancestry))
+        yield Line(f"      return {', '.join(f'%{names[value]}' for value in body.outputs)}")
+        yield Line("    }")
+
+
+def plan_listing(plan: Plan, stage: str, ancestry: Ancestry, bodies: Sequence[BodyPlan] = ()) -> Listing:
+    """Return a plan: each kernel with its nodes.  A node that several kernels compute is `g17.1` in the second one.
+
+    bodies: whose plans are shown below it
+    """
     values = _values(plan.graph)
     names = {value: f"%{name}" for value, name in value_names(plan.graph).items()}
     seen: dict[int, int] = {}
@@ -89,6 +118,13 @@ def plan_listing(plan: Plan, stage: str, ancestry: Ancestry) -> Listing:
             said = operator_of(node)
             text += f"  // {said}" if said else ""
             lines.append(Line(text, record.spans, record.numbers, record.id))
+    for body in bodies:
+        numbers = ancestry.numbers(body.nodes[0])
+        lines.append(Line(f"{'  ' * len(body.nodes)}{body.name}", ancestry.spans(body.nodes[0]), numbers))
+        for line in plan_lines(body.plan):
+            text = "  " * len(body.nodes) + line.text.partition("  # line ")[0]
+            here = (line.node.span,) if line.node is not None and line.node.span != NOWHERE else ()
+            lines.append(Line(text, here, numbers if here else ()))
     return Listing(SCHEDULE, stage, tuple(lines), tuple(records))
 
 

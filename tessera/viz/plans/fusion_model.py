@@ -7,8 +7,11 @@ from typing import Final
 from tessera.core.graph.graph import Node, Value
 from tessera.core.schedule.algebra import algebra_rows
 from tessera.core.schedule.decisions import Attempt, Boundary, Cost, FusionReport
-from tessera.core.schedule.plan import CASCADE, ELEMENTS, MAPS, PRODUCT, ROWS, SCATTER, Group
+from tessera.core.schedule.plan import CALL, CASCADE, ELEMENTS, MAPS, PRODUCT, ROWS, SCATTER, Group
 from tessera.core.schedule.text import bytes_moved, flops, operations
+from tessera.lowering.graph.egraph.reference_costs import Price
+from tessera.lowering.graph.explain import Alternative, Alternatives
+from tessera.lowering.graph.rules.table import RULES
 from tessera.lowering.schedule.explain import explain_fusion
 from tessera.viz.operators.captured import CapturedGraph
 from tessera.viz.operators.index_notation import node_text, operator_of
@@ -22,8 +25,10 @@ FORMS: Final[Mapping[str, str]] = {
     ROWS: "whole rows in registers, reduced there",
     PRODUCT: "a product in blocks, with what follows it",
     CASCADE: "one loop that computes reductions which use each other",
+    CALL: "no kernel: the host calls a routine, or runs the kernels of a body",
 }
 """Forms of kernels, in words."""
+_RULES: Final = {rule.name: rule for rule in RULES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,56 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class AppliedRule:
+    """A rule of rewriting that made a form.  permission: its class; words: what it does; lines: it was applied to."""
+
+    name: str
+    permission: str
+    words: str
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A graph that rewriting found equal.  verdict: "chosen" or "rejected"; rules: none for what is as written.
+
+    nanoseconds: on the reference machine; more: than the chosen form; lines: that its rules were applied to
+    """
+
+    verdict: str
+    rules: tuple[AppliedRule, ...]
+    cost: Cost
+    nanoseconds: float
+    more: float
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """A class of rules that is not permitted, with the price that it would give."""
+
+    name: str
+    cost: Cost
+    nanoseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The forms that rewriting chose from.  permitted: classes of rules; limit: why the search ended early, or ""."""
+
+    permitted: tuple[str, ...]
+    written: float
+    forms: tuple[Form, ...]
+    permissions: tuple[Permission, ...]
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FusionModel:
     """The schedule of a captured function, with its reasons.
 
     separate: the cost of one kernel for each operator; fused: of the schedule; group: of the selection
+    forms: the equal graphs that were not scheduled, and the one that was
     """
 
     name: str
@@ -112,6 +163,7 @@ class FusionModel:
     kernels: tuple[KernelCard, ...]
     boundaries: tuple[BoundaryCard, ...]
     trials: tuple[Trial, ...]
+    forms: Forms
 
 
 def fusion_model(captured: CapturedGraph) -> FusionModel:
@@ -121,8 +173,33 @@ def fusion_model(captured: CapturedGraph) -> FusionModel:
     return FusionModel(
         captured.name, captured.selection, report.separate, report.fused,
         tuple(map(writer.kernel, captured.plan.groups)), tuple(map(writer.boundary, report.boundaries)),
-        tuple(map(writer.trial, report.attempts)),
+        tuple(map(writer.trial, report.attempts)), _forms(captured.executable.alternatives),
     )  # fmt: skip
+
+
+def _forms(found: Alternatives) -> Forms:
+    """Return what rewriting chose and rejected, the cheapest first."""
+    chosen = found.chosen.price
+
+    def form(verdict: str, each: Alternative) -> Form:
+        rules = tuple(
+            AppliedRule(name, _RULES[name].klass, _RULES[name].summary, lines)
+            for name, lines in zip(each.rules, each.lines, strict=True)
+        )
+        lines = tuple(sorted({line for rule in rules for line in rule.lines}))
+        more = (each.price.picoseconds - chosen.picoseconds) / 1e3
+        return Form(verdict, rules, _price_cost(each.price), each.price.picoseconds / 1e3, more, lines)
+
+    return Forms(
+        ("bits", *found.algebra), found.before.picoseconds / 1e3,
+        (form("chosen", found.chosen), *(form("rejected", each) for each in found.rejected)),
+        tuple(Permission(name, _price_cost(price), price.picoseconds / 1e3) for name, price in found.with_permission),
+        found.limit,
+    )  # fmt: skip
+
+
+def _price_cost(price: Price) -> Cost:
+    return Cost(price.kernels, price.bytes, price.flops)
 
 
 class _FusionWriter:

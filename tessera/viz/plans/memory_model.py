@@ -1,6 +1,6 @@
 """Arrays of a captured function over time: from which kernel to which each is needed, and how many bytes that is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ class Lifetime:
 
     made: the kernel that writes it, -1 for arguments; last: the last kernel that it is needed for
     reads: the kernels that read it; lines, ops: of the node that makes it
+    offset: its place in the arena; None for arrays of the caller's, and for what routines return
     """
 
     name: str
@@ -33,6 +34,7 @@ class Lifetime:
     reads: tuple[int, ...]
     lines: tuple[int, ...]
     ops: tuple[int, ...]
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class MemoryModel:
     """Memory over time.
 
     arrays: arguments, then in the order in which they are made; moments: one a kernel
-    unfused: the peak node by node, without fusion
+    unfused: the peak node by node, without fusion; arena: the bytes that hold all intermediates
     """
 
     name: str
@@ -64,6 +66,7 @@ class MemoryModel:
     arrays: tuple[Lifetime, ...]
     moments: tuple[AliveBytes, ...]
     unfused: int
+    arena: int = 0
 
     @property
     def peak(self) -> int:
@@ -83,7 +86,8 @@ def memory_model(captured: CapturedGraph) -> MemoryModel:
     plan = captured.plan
     arrays = tuple(_lifetimes(captured, plan))
     moments = tuple(_moment(captured, arrays, group) for group in plan.groups)
-    return MemoryModel(captured.name, captured.selection, arrays, moments, peak_memory(captured.executable.graph))
+    unfused = peak_memory(captured.executable.graph)
+    return MemoryModel(captured.name, captured.selection, arrays, moments, unfused, plan.arena_bytes)
 
 
 def _moment(captured: CapturedGraph, arrays: tuple[Lifetime, ...], group: Group) -> AliveBytes:
@@ -100,9 +104,10 @@ def _lifetimes(captured: CapturedGraph, plan: Plan) -> Iterator[Lifetime]:
     names, end = value_names(plan.graph), max(0, len(plan.groups) - 1)
     reads: dict[Value, list[int]] = {}
     for group in plan.groups:
-        for value in dict.fromkeys(_in_memory(each, plan.aliases) for each in group.inputs):
+        for value in dict.fromkeys(plan.root(each) for each in group.inputs):
             reads.setdefault(value, []).append(group.ident)
-    results = {_in_memory(value, plan.aliases) for value in plan.graph.outputs}
+    results = {plan.root(value) for value in plan.graph.outputs}
+    places = {each.value: each.offset for each in plan.buffers}
     for value in plan.graph.inputs:
         read = tuple(reads.get(value, ()))
         yield Lifetime(names[value], str(value.type), value.type.bytes, ARGUMENT, -1, end, read, (), ())
@@ -114,10 +119,4 @@ def _lifetimes(captured: CapturedGraph, plan: Plan) -> Iterator[Lifetime]:
             last = end if result else max(read, default=group.ident)
             kind = RESULT if result else INTERMEDIATE
             yield Lifetime(names[value], str(value.type), value.type.bytes, kind, group.ident, last, read, lines,
-                           captured.ancestry.numbers(node))  # fmt: skip
-
-
-def _in_memory(value: Value, aliases: Mapping[Value, Value]) -> Value:
-    while value in aliases:
-        value = aliases[value]
-    return value
+                           captured.ancestry.numbers(node), places.get(value))  # fmt: skip

@@ -6,11 +6,13 @@ from typing import Final
 from tessera.core.base.plurals import counted
 from tessera.core.schedule.text import short_count
 from tessera.viz.base.payload import Json, encode
+from tessera.viz.base.texts import largest
 from tessera.viz.base.view import View
 from tessera.viz.operators.captured import Capturable, captured
 from tessera.viz.plans.memory_model import INTERMEDIATE, Lifetime, MemoryModel, memory_model
 
-_MOST_TOLD: Final = 30
+_MOST_TOLD: Final = 16
+"""Kernels in the text: those at which the most is alive."""
 _BARS: Final = 24
 """Characters of the widest bar of the text."""
 
@@ -41,21 +43,22 @@ class MemoryView(View[MemoryModel]):
         return f"memory of {self.data.name}"
 
     def text(self) -> str:
-        """Return the peak, and a bar for each kernel."""
+        """Return the peak, and a bar for each kernel; of many, for those at which the most is alive."""
         data = self.data
         widest = max(data.peak_bytes, 1)
         lines = [f"{self.title}: {_summary(data)}"]
-        for number, moment in enumerate(data.moments[:_MOST_TOLD]):
+        told = largest(list(enumerate(data.moments)), [each.total for each in data.moments], _MOST_TOLD)
+        for number, moment in told:
             bar = "#" * max(1, round(_BARS * moment.total / widest))
             mark = " peak" if number == data.peak else ""
             lines.append(f"  {moment.kernel:32.32} {short_count(moment.total) + 'B':>8} {bar}{mark}")
-        left = len(data.moments) - _MOST_TOLD
+        left = len(data.moments) - len(told)
         return "\n".join([*lines, *([f"  and {counted(left, 'kernel')} more"] if left > 0 else [])])
 
     def plain_html(self) -> str:
         """Return a table of the arrays with the kernels that they live at."""
         cell = '<td style="padding:1px 12px 1px 0;border:none;text-align:left">{}</td>'
-        head = "".join(cell.format(f"<b>{name}</b>") for name in ("array", "type", "bytes", "what", "alive"))
+        head = "".join(cell.format(f"<b>{name}</b>") for name in ("array", "type", "bytes", "what", "alive", "place"))
         rows = "".join(
             "<tr>{}</tr>".format("".join(cell.format(escape(text)) for text in _cells(each)))
             for each in self.data.arrays
@@ -77,9 +80,11 @@ def _summary(data: MemoryModel) -> str:
     where = f" at kernel {data.peak}" if len(data.moments) > 1 else ""
     told = f"{counted(len(between), 'intermediate')} of {short_count(sum(each.bytes for each in between))}B"
     without = f"{short_count(data.unfused)}B without fusion"
-    return f"peak {short_count(data.peak_bytes)}B{where} ({without}), {told}"
+    arena = f" in an arena of {short_count(data.arena)}B" if data.arena else ""
+    return f"peak {short_count(data.peak_bytes)}B{where} ({without}), {told}{arena}"
 
 
 def _cells(each: Lifetime) -> tuple[str, ...]:
     made = "from the start" if each.made < 0 else f"from kernel {each.made}"
-    return each.name, each.type, f"{each.bytes:,}", each.kind, f"{made} to kernel {each.last}"
+    place = "" if each.offset is None else f"at {each.offset:,} in the arena"
+    return each.name, each.type, f"{each.bytes:,}", each.kind, f"{made} to kernel {each.last}", place

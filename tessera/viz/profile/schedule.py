@@ -17,12 +17,16 @@ from tessera.performance.launch_shape import bound_extents, launch_shape
 from tessera.performance.reference_machines import reference_machine
 from tessera.performance.work_count import count_work
 from tessera.profiling.plan import LaunchPlan, launch_plan, schedule_marks
+from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch.phases import Workspaces
 from tessera.session.compiled import Compiled
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.selection import group_of
 from tessera.viz.base.subjects import launched
 from tessera.viz.base.view import View
+from tessera.viz.operators.captured import Capturable, captured, is_capturable
+from tessera.viz.operators.chosen_kernel import ChosenKernel
+from tessera.viz.operators.kernel_arguments import described_arrays, empty_arguments
 from tessera.viz.profile.model import LaunchModel, predicted_columns, shown_waves
 from tessera.viz.profile.pipeline import PipelineStep, pipeline_steps
 
@@ -74,24 +78,39 @@ class ScheduleModel:
     machine_source: str
 
 
-def schedule(kernel: Kernel | Configured, *arguments: object, target: str | None = None) -> "ScheduleView":
+def schedule(
+    x: Kernel | Configured | Capturable, *arguments: object, target: str | None = None, kernel: int | None = None
+) -> "ScheduleView":
     """Show how a call is planned: waves over the units, residency and its limit, the order of tiles, the pipeline.
 
     Compiles, and runs nothing.  Of a call that is several launches, the first is shown.
-    kernel: a kernel, or `kernel[grid, block]`; arguments: none: like those of the last call
+    x: a kernel, `kernel[grid, block]`, or a function of operators, of which one kernel is shown
+    arguments: none: like those of the last call
     target: as in `Kernel.compile`; for a GPU that is not here, its data sheet is used
+    kernel: of a function of operators, the number of the kernel; None: the one that computes most
 
     Raises:
-        NothingToShow: `kernel` is none.
+        NothingToShow: `x` is none of these, or has no such kernel.
         NotCalledYet: no arguments are given, and there was no call.
         ValueError: a GPU is neither here nor known.
     """
-    kernel, grid = launched(kernel, "schedule")
-    if not arguments and inspect.signature(kernel.function).parameters:
-        arguments = arguments_like_last_call(kernel)
-    values = kernel.ordered(arguments, {})
-    compiled = kernel.compile_quietly(*values, target=target)
-    known = (*kernel.described(values).arguments, *_workspaces(compiled, values))
+    if is_capturable(x):
+        chosen = ChosenKernel(captured(x, arguments, "schedule"), kernel, target or "")
+        model = _shown(chosen.compiled, tuple(empty_arguments(chosen.compiled.program)), None)
+        return ScheduleView(dataclasses.replace(model, group=chosen.graph.selection))
+    made, grid = launched(x, "schedule")
+    if not arguments and inspect.signature(made.function).parameters:
+        arguments = arguments_like_last_call(made)
+    values = made.ordered(arguments, {})
+    return ScheduleView(_shown(made.compile_quietly(*values, target=target), values, grid, made))
+
+
+def _shown(
+    compiled: Compiled, values: tuple[object, ...], grid: Grid | None, kernel: Kernel | None = None
+) -> ScheduleModel:
+    """Return the model of a call.  kernel: None for one that no user wrote, whose arguments are arrays."""
+    arrays = described_arrays(compiled.program) if kernel is None else kernel.described(values).arguments
+    known = (*arrays, *_workspaces(compiled, values))
     first = compiled.phases[0] if compiled.phases else compiled
     shape = launch_shape(first.artifact, first.program, bound_extents(first.program, known), grid)
     work = count_work(first.program, shape)
@@ -100,7 +119,7 @@ def schedule(kernel: Kernel | Configured, *arguments: object, target: str | None
     if compiled.phases:
         note = f"; the first of the call's {len(compiled.phases)} launches"
         model = dataclasses.replace(model, title=model.title + note, description=model.description + note)
-    return ScheduleView(model)
+    return model
 
 
 def _workspaces(compiled: Compiled, values: tuple[object, ...]) -> list[ArrayArgument]:

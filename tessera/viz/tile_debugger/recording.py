@@ -38,9 +38,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A call to record: the program, its arguments as arrays of this process and numbers, and the grid."""
+    """A call to record: the kernel's name and program, arguments as arrays of this process and numbers, the grid."""
 
-    kernel: Kernel
+    name: str
     program: Program
     values: tuple[object, ...]
     types: tuple[type, ...]
@@ -57,7 +57,7 @@ class Launch:
         target = resolve_target(ORACLE)
         described = kernel.described(values, target)
         on_oracle = kernel.on_target(target)
-        return cls(kernel, on_oracle.program(values), values, described.types, grid)
+        return cls(kernel.source.name, on_oracle.program(values), values, described.types, grid)
 
 
 def record(launch: Launch, limits: Limits | None = None, tile: int | None = None) -> Trace:
@@ -72,7 +72,7 @@ def record(launch: Launch, limits: Limits | None = None, tile: int | None = None
     total = math.prod(sizes)
     if tile is not None:
         if not 0 <= tile < total:
-            raise IndexError(f"{launch.kernel.source.name} has {counted(total, 'tile')}, and no tile {tile}")
+            raise IndexError(f"{launch.name} has {counted(total, 'tile')}, and no tile {tile}")
         chosen = [{int(place)} for place in np.unravel_index(tile, sizes)]
     else:
         chosen = choose(sizes, _affordable(first, limits))
@@ -122,7 +122,7 @@ def _run(launch: Launch, wanted: Wanted, limits: Limits, count: int) -> Recorder
     """Record the tiles that are wanted, which are `count`."""
     mutable = {parameter.name: parameter.mutable for parameter in launch.program.parameters}
     budget = Budget(2 * limits.work, 2 * limits.steps)
-    with working(f"recording {launch.kernel.source.name}", count) as task:
+    with working(f"recording {launch.name}", count) as task:
         recorder = Recorder(launch.program, wanted, budget, tile_loops(launch.program), mutable, task.step)
         interpreter = Interpreter(launch.program, launch.types, observer=recorder, lanes_at_once=LANES_AT_ONCE)
         with suppress(RecordingFull):  # it has what was wanted, or says that it is full
@@ -176,7 +176,7 @@ def _trace(launch: Launch, recorder: Recorder, sizes: Sequence[int], limits: Lim
             Tile(number, group, made, (window.first, window.past), _name(kind, group, made, window.first, window.past))
         )
     trace = Trace(
-        launch.kernel.source.name, program.source, _lines(launch), tuple(recorder.arrays), tuple(tiles),
+        launch.name, program.source, _lines(launch), tuple(recorder.arrays), tuple(tiles),
         tuple(recorder.steps), kind, math.prod(sizes) if tiles else 0,
         geometry.lanes if recorder.pieces == 1 else LANES_AT_ONCE, geometry.grid,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The tiles view: steps a recorded launch by statements, and shows which elements each tile and lane touches."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from typing import Final, cast
@@ -14,6 +14,9 @@ from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.selection import group_of
 from tessera.viz.base.subjects import launched
 from tessera.viz.base.view import Send, View
+from tessera.viz.operators.captured import Capturable, captured, is_capturable
+from tessera.viz.operators.chosen_kernel import ChosenKernel
+from tessera.viz.operators.kernel_arguments import kernel_arguments
 from tessera.viz.tile_debugger.model import TilesModel, model_of, variable_model
 from tessera.viz.tile_debugger.recording import Launch, Limits, record
 from tessera.viz.tile_debugger.trace import Trace
@@ -26,8 +29,9 @@ _ASKED_VALUES: Final = 1 << 16
 
 
 def tiles(
-    k: Kernel | Configured, *args: object, grid: object = None, limits: Limits | None = None, **keywords: object
-) -> "TilesView":
+    k: Kernel | Configured | Capturable, *args: object, grid: object = None, limits: Limits | None = None,
+    **keywords: object,
+) -> "TilesView":  # fmt: skip
     """Run a kernel in the interpreter, on copies of its arguments, and show what every tile and lane touches.
 
     The view steps the kernel statement by statement, like a debugger: variables of every lane or element, contents of
@@ -35,11 +39,14 @@ def tiles(
 
     k: a kernel, or `k[grid, block]`; grid: the same, as `grid=(blocks, threads)`
     args: the arguments of a call; none: random ones, of the types and shapes of the kernel's last call
+    Of a function of operators one kernel is run, on what those before it give: `kernel=1`, or what computes most.
     limits: bounds of what is recorded; the default takes about a second
 
     Raises NothingToShow for what is no kernel, NotCalledYet where no arguments are given and there was no call, and
     what the call itself would raise.
     """
+    if is_capturable(k):
+        return _of_operators(k, args, keywords, limits)
     kernel, own = launched(k, "tiles")
     made_up = not args and not keywords and bool(inspect.signature(kernel.function).parameters)
     if made_up:
@@ -49,6 +56,23 @@ def tiles(
     if made_up:
         trace = replace(trace, left_out=(MADE_UP, *trace.left_out))
     return TilesView(trace, launch, limits)
+
+
+def _of_operators(
+    function: Capturable, args: Sequence[object], keywords: Mapping[str, object], limits: Limits | None
+) -> "TilesView":
+    """Return the view of one kernel of a function of operators."""
+    unknown = sorted(set(keywords) - {"kernel"})
+    if unknown:
+        raise TypeError(f"tiles() of a function of operators has no argument {unknown[0]!r}: give examples in order")
+    chosen = ChosenKernel(captured(function, args, "tiles"), cast("int | None", keywords.get("kernel")))
+    lowered = chosen.interpreted
+    values, made_up = kernel_arguments(chosen, lowered)
+    launch = Launch(lowered.program.name, lowered.program, values, (object,) * len(values), None)
+    trace = record(launch, limits)
+    if made_up:
+        trace = replace(trace, left_out=(MADE_UP, *trace.left_out))
+    return TilesView(trace, launch, limits, chosen.graph.selection)
 
 
 def _grid(grid: object) -> Grid:
@@ -63,8 +87,9 @@ class TilesView(View[TilesModel]):
 
     kind = "tiles"
 
-    def __init__(self, trace: Trace, launch: Launch, limits: Limits | None = None) -> None:
+    def __init__(self, trace: Trace, launch: Launch, limits: Limits | None = None, group: str = "") -> None:
         super().__init__(model_of(trace))
+        self._group: Final = group
         self.trace: Final = trace
         self._launch: Final = launch
         self._limits: Final = limits
@@ -134,7 +159,8 @@ class TilesView(View[TilesModel]):
     def _payload(self, data: TilesModel) -> Json:
         source = self.trace.source
         fields = cast("Mapping[str, Json]", encode(data))
-        return {"title": self.title, "text": self.text(), "group": group_of(data.kernel, source), **fields}
+        group = self._group or group_of(data.kernel, source)
+        return {"title": self.title, "text": self.text(), "group": group, **fields}
 
 
 def _uses(reads: str, writes: str) -> str:

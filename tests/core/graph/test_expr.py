@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, i32
+from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i32
 from tessera.core.graph.expr import (
     OPCODES,
     Apply,
@@ -196,3 +196,29 @@ def test_long_expressions_are_counted_and_told_apart():
     assert to_text(longer).startswith("7 operations of x0 (#")
     assert to_text(longer, ["%y"]).startswith("7 operations of %y (#")
     assert to_text(longer).partition("#")[2] != to_text(other).partition("#")[2]
+
+
+def test_shared_parts_are_compared_once():
+    """As trees these have 2^300 parts."""
+
+    def deep(number: float) -> Expr:
+        expr = apply("add", Argument(0, f32), Literal(number, f32))
+        for _ in range(300):
+            expr = apply("add", expr, expr)
+        return expr
+
+    assert deep(1.0) == deep(1.0)
+    assert deep(1.0) != deep(2.0)
+    assert len(list(walk(deep(1.0)))) == len(list(walk(deep(1.0)))) == 303
+    assert {deep(1.0): 1}[deep(1.0)] == 1
+
+
+@pytest.mark.parametrize("other", [
+    apply("sub", Argument(0, f32), Argument(1, f32)), apply("add", Argument(1, f32), Argument(0, f32)),
+    apply("add", Argument(0, f64), Argument(1, f64)), Argument(0, f32), "x0 + x1",
+])  # fmt: skip
+def test_other_expressions(other: object):
+    assert apply("add", Argument(0, f32), Argument(1, f32)) != other
+    assert apply("cmp", *(Argument(0, f32),) * 2, predicate="lt") != apply(
+        "cmp", *(Argument(0, f32),) * 2, predicate="le"
+    )

@@ -11,6 +11,7 @@ from tessera.core.base.dtypes import BY_NAME, boolean, f32, i64, u32
 from tessera.core.base.source import Span
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Literal
+from tessera.core.graph.extents import Symbols
 from tessera.core.graph.graph import Graph, Node, Origin, Tensor, Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term, window
 from tessera.core.graph.text import index_map_text, numbered_lines, tensor_text, to_text
@@ -110,3 +111,12 @@ def test_literals_of_maps():
         return x, b.map(Literal(-0.0, f32), (), (), (2,))
 
     assert 'body = "-0.0"' in to_text(graph_of(make, (f32, ())))
+
+
+def test_symbols_are_dynamic_extents_with_their_names():
+    n, m = Symbols(("n", "m"), (48, 40)).extents
+    assert tensor_text(Tensor(f32, (n, 3, 2 * m))) == 'tensor<?x3x?xf32, "n, 2*m">'
+    graph = graph_of(lambda b, x, y: b.contract(x, y, ((0, 2), (1, 2)), (0, 1)), (f32, (n, 3)), (f32, (m, 3)))
+    module = parsed(graph)
+    (block,) = module.body.operations[0].regions[0].blocks
+    assert str(block.operations[0].results[0].type) == tensor_text(Tensor(f32, (n, m)))

@@ -7,7 +7,7 @@ from tessera.core.base.dtypes import f32
 from tessera.core.graph.expr import Argument, Expr, Literal, apply
 from tessera.core.schedule.algebra import SECTIONS, algebra_rows, state_origins
 from tessera.core.schedule.cascade import Cascade, Reduction, Region
-from tessera.lowering.schedule.derive import derive
+from tessera.lowering.schedule.cascades.derive import derive
 
 
 def x(number: int) -> Expr:

@@ -25,7 +25,7 @@ from tessera.core.schedule.cascade import (
     argument_names,
     moves,
 )
-from tessera.lowering.schedule.derive import derive
+from tessera.lowering.schedule.cascades.derive import derive
 
 
 def _text(make: object, needed: range | None = None) -> list[str]:

@@ -10,7 +10,7 @@ from tessera.core.program.program import Attribute, Block, Op, Program, Value
 from tessera.core.program.types import Scalar
 from tessera.core.targets import Target
 from tessera.lowering.artifact_cache import key
-from tessera.lowering.artifact_cache.key import artifact_key, toolchain
+from tessera.lowering.artifact_cache.key import artifact_key, code_key, toolchain
 from tessera.lowering.service.warmup import trivial_program
 
 HERE = Target("cpu", "x", "+a")
@@ -62,6 +62,17 @@ def test_lines_inside_the_kernel_matter():
 def test_fields_matter(changes: dict[str, object]):
     program = with_constant(1.0)
     assert artifact_key(program, HERE) != artifact_key(dataclasses.replace(program, **changes), HERE)
+
+
+def test_names_alone_do_not_change_the_code():
+    program = with_constant(1.0)
+    renamed = [dataclasses.replace(p, name=f"{p.name}2") for p in program.parameters]
+    other = dataclasses.replace(program, parameters=tuple(renamed))
+    assert artifact_key(program, HERE) != artifact_key(other, HERE)
+    assert code_key(program, HERE) == code_key(other, HERE)
+    for changed in (with_constant(2.0), dataclasses.replace(program, name="other"), with_constant(1.0, line=6)):
+        assert code_key(changed, HERE) != code_key(program, HERE)
+    assert code_key(program, HERE) != code_key(program, Target("cpu", "y", "+a"))
 
 
 def test_target_matters():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from support.gradients import causal_attention, drawn, gelu, graph_of, layernorm, matmul, mean, reals, softmax
+from tessera.core.base.min_cut import FlowNetwork
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.text import to_text
 from tessera.core.graph.verify import verify
-from tessera.lowering.autodiff.min_cut import FlowNetwork
 from tessera.lowering.autodiff.peak_memory import peak_memory
 from tessera.lowering.autodiff.recompute import is_backward, multiply_adds, recompute
 from tessera.lowering.autodiff.reverse import value_and_grad, vjp

@@ -150,3 +150,33 @@ def test_ties_share_evenly():
     graph = graph_of(lambda b, x: b.reduce(plain(b, x), (0,)), reals(2, 4))
     (found,) = evaluate(grad(graph, (0,)), [np.array([[1.0, 3, 3, 0], [2, 2, 2, 2]])])
     np.testing.assert_array_equal(found, [[0, 0.5, 0.5, 0], [0.25] * 4])
+
+
+def guarded(b: GraphBuilder, x: Value, *, summand: bool) -> tuple[Value, Value]:
+    """Return a softmax whose divisor is 1 where it is 0, and its maximum; or what else is divided by it."""
+    top = b.reduce(x, (1,), "max")
+    weights = b.map(apply("exp", apply("sub", X, Argument(1, f64))), (x, top), ((0, 1), (0,)), x.type.shape)
+    total = b.reshape(b.reduce(weights, (1,)), (x.type.shape[0], 1))
+    empty = b.elementwise(apply("cmp", X, Literal(0.0, f64), predicate="eq"), [total])
+    choice = apply("select", Argument(0, boolean), Literal(1.0, f64), Argument(1, f64))
+    divisor = b.reshape(b.elementwise(choice, [empty, total]), (x.type.shape[0],))
+    above = weights if summand else b.binary("add", weights, weights)
+    quotient = apply("div", X, Argument(1, f64))
+    return b.map(quotient, (above, divisor), ((0, 1), (0,)), x.type.shape), top
+
+
+@pytest.mark.parametrize("summand", [True, False])
+def test_a_divisor_that_is_replaced_where_it_is_zero(summand: bool):
+    """What is divided is 0 there, if it is what the divisor is the sum of; of other things nothing is known."""
+    graph = graph_of(lambda b, x: guarded(b, x, summand=summand)[0], reals(4, 5))
+    assert maxima_cancel(graph) == [summand]
+    check(graph)
+
+
+def test_a_guarded_divisor_used_for_something_else_depends():
+    def make(b: GraphBuilder, x: Value) -> tuple[Value, ...]:
+        made, _ = guarded(b, x, summand=True)
+        divisor = next(node.operands[1] for node in b.nodes if node.result is made)
+        return made, b.unary("log", divisor)
+
+    assert maxima_cancel(graph_of(make, reals(4, 5))) == [False]

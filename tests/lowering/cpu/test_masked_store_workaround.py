@@ -86,10 +86,9 @@ def test_stores_keep_their_place_in_the_source() -> None:
                                                           (32, "i32", "i8"), (32, "i16", "i8"), (32, "i64", "i16")])  # fmt: skip
 def test_machine_code_writes_the_active_lanes_alone(lanes: int, source: str, element: str) -> None:
     for active in [{lane} for lane in range(lanes)] + [set(range(count)) for count in range(2, lanes)]:
-        module = _llvm.parse_assembly(store_lone_lanes(truncation(lanes, source, element, active)))
-        engine = _llvm.create_mcjit_compiler(module, host_machine())
-        engine.finalize_object()
-        store = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("store"))
+        builder = _llvm.JITLibraryBuilder().add_ir(store_lone_lanes(truncation(lanes, source, element, active)))
+        library = builder.export_symbol("store").link(_llvm.create_lljit_compiler(host_machine()), "stores")
+        store = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(library["store"])
         numbers = (np.arange(lanes) * 0x01010101 + 0x11223344).astype(integer(source))
         before = np.full(lanes + 8, 77, integer(element))
         after = before.copy()

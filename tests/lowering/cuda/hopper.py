@@ -2,15 +2,22 @@
 
 import re
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from ml_dtypes import bfloat16
+from numpy.typing import DTypeLike
 
 from support.product_programs import matrix_product
 from support.simulate import compile_ptx, ptx_of
+from tessera import graph, op
 from tessera.core.program.program import Program
-from tessera.core.targets import Target
+from tessera.core.targets import GENERATIONS, Target
+from tessera.graphs.function import GraphFunction
+from tessera.graphs.steps import steps_of
+from tessera.lowering.schedule.emit.to_program import to_program
 from tessera.ops.tiles.attention import attention_backward_keys, attention_forward
+from tessera.performance.machine_kind import MachineKind
 
 TILE = (128, 256, 64)
 COPY = "cp.async.bulk.tensor.2d.shared::cluster.global"
@@ -47,3 +54,23 @@ def code(program: Program) -> str:
 def places(text: str, pattern: str) -> list[int]:
     """Where a pattern stands in a text."""
     return [found.start() for found in re.finditer(pattern, text)]
+
+
+def convolution(
+    images: tuple[int, ...] = (32, 14, 14, 64), filters: int = 64, blocks: dict[int, int] | None = None,
+    dtype: DTypeLike = bfloat16, **how: int,
+) -> Program:  # fmt: skip
+    """A convolution of aligned images with 3 x 3 filters, the channels last; blocks: by axis, of the group's own."""
+    x, w = np.zeros(images, dtype), np.zeros((filters, 3, 3, images[-1]), dtype)
+
+    def convolved(x: DTypeLike, w: DTypeLike) -> object:
+        return op.relu(op.conv2d(x, w, padding=1, layout="NHWC", **how))
+
+    made = cast("GraphFunction[..., object]", graph.module("convolution")(convolved))
+    executable = made.executable_for(x, w)
+    (group,) = executable.plan.groups
+    chosen = steps_of(group, MachineKind(GENERATIONS["sm_90"]))
+    aligned = dict.fromkeys((*group.inputs, *group.outputs), True)
+    return to_program(
+        group, {**chosen.blocks, **(blocks or {})}, chosen.options, executable.graph.source, aligned
+    ).program

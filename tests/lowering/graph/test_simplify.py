@@ -12,6 +12,7 @@ from tessera.core.graph.expr import Argument, Literal
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.index_maps import identity, reshape, transpose, window
 from tessera.core.graph.verify import verify
+from tessera.graphs.executable import Executable
 from tessera.lowering.graph.simplify import simplify
 from tessera.runtime.interpret.graph import evaluate
 
@@ -177,6 +178,29 @@ def test_products_that_sum_nothing_are_maps(dtype: DType):
     assert not np.signbit(zero).any()
 
 
+@pytest.mark.parametrize(
+    ("labels", "result", "shapes"),
+    [
+        (((0,), (1,)), (0, 1), ((5,), (6,))),
+        (((0,), (0,)), (0,), ((5,), (5,))),
+        (((0, 1), (0, 2)), (2, 0, 1), ((3, 5), (3, 6))),
+        (((0, 1), (0,)), (1, 0), ((3, 5), (3,))),
+        (((), ()), (), ((), ())),
+        (((0,), (1, 2)), (0, 1, 2), ((2,), (3, 4))),
+    ],
+)
+def test_products_of_rounded_operands_that_sum_nothing_sum_one(
+    labels: tuple[tuple[int, ...], ...], result: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]
+):
+    built = graph_of(
+        lambda b, x, y: b.contract(x, y, labels, result, compute="tf32"), *((f32, each) for each in shapes)
+    )
+    assert "contract" in ops(same_bits(built))
+    given = normals([each.type for each in built.inputs])
+    for found, wanted in zip(Executable(built)(*given), evaluate(built, given), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 @pytest.mark.parametrize("dtype", [f32, f64, i32, boolean])
 def test_reductions_of_nothing_are_numbers(dtype: DType, kind: str):
@@ -244,3 +268,21 @@ def test_what_is_joined_has_no_axes_of_extent_1_either():
     found = same_bits(graph_of(make, (f32, (1, 3, 4)), (f32, (1, 3, 5))))
     (joined,) = [node for node in found.nodes if node.op == "concat"]
     assert joined.result.type.shape == (3, 9)
+
+
+@pytest.mark.parametrize(("short", "left"), [(f16, ["map"]), (bf16, ["map"])])
+def test_a_float_that_is_widened_and_shortened_again_is_that_float(short: DType, left: list[str]):
+    def make(b: GraphBuilder, x: Value) -> Value:
+        return b.unary("neg", b.cast(b.cast(x, f32), short))
+
+    found = same_bits(graph_of(make, (short, (4, 5))))
+    assert ops(found) == left
+    assert found.nodes[0].operands == found.inputs
+
+
+def test_conversions_that_lose_something_stay():
+    def make(b: GraphBuilder, x: Value) -> tuple[Value, ...]:
+        return b.unary("neg", b.cast(b.cast(x, f16), f32)), b.unary("neg", b.cast(b.cast(x, f64), f16))
+
+    found = same_bits(graph_of(make, (f32, (4, 5))))
+    assert ops(found).count("map") == 6

@@ -10,8 +10,8 @@ from tessera.core.base.dtypes import boolean, f32, f64, i64
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument
 from tessera.core.graph.graph import Value
-from tessera.core.graph.index_maps import window
-from tessera.lowering.schedule.axis_ends import ends, read_along
+from tessera.core.graph.index_maps import Affine, Term, window
+from tessera.lowering.schedule.axis_ends import ends, ends_outside, read_along
 
 LOADED, FIXED, SEEN, NEAR = E(Argument(0, f64)), E(Argument(1, f64)), E(Argument(2, boolean)), E(Argument(3, boolean))
 """Elements and a mask that are loaded, a number of the row, and a mask of indices."""
@@ -47,3 +47,17 @@ def test_what_is_read_along_an_axis():
     assert graph.outputs[0] in found
     assert nodes["iota"].result not in found
     assert graph.outputs[1] not in found
+
+
+@pytest.mark.parametrize(
+    ("affine", "outside"),
+    [
+        (Affine(0, (Term(0),)), False), (Affine(3, (Term(0),)), True), (Affine(4, (Term(0),)), True),
+        (Affine(0, (Term(0, 2),)), True), (Affine(0, (Term(0, 1, 2),)), False), (Affine(4, (Term(0, -1),)), True),
+        (Affine(7, (Term(0, -1),)), False), (Affine(0, (Term(0), Term(1))), False), (Affine(3, (Term(0), Term(1))), True),
+        (Affine(4, (Term(0), Term(1, -1))), False), (Affine(2, ()), False), (Affine(0, (Term(0, 1, 1, 4),)), False),
+    ],
+)  # fmt: skip
+def test_parts_of_an_array_end_with_it_or_do_not(affine: Affine, outside: bool):
+    """Whether elements 5, 6, ... of the part are none of the array's 8."""
+    assert ends_outside(affine, 8, (5, 3), 0) is outside

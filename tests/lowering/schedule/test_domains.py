@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.cascades import E, absolute, exp, maximum
 from tessera.core.base.dtypes import f64, i32, i64
 from tessera.core.graph.expr import Argument, Expr
+from tessera.lowering.schedule.cascades.evaluate import evaluate
 from tessera.lowering.schedule.domains import ColumnBound, MaskForm, common_indicator, domain
-from tessera.lowering.schedule.evaluate import evaluate
 
 I, J, N, W = (E(Argument(number, i64)) for number in range(4))
 DOCUMENTS = E(Argument(4, i64))
@@ -30,6 +30,11 @@ MASKS: dict[str, Callable[[], E]] = {
     "diagonal": lambda: J.equals(I),
     "rows too": lambda: (I < 9) & (I >= J),
     "nothing": lambda: (J < 0) & (I >= J),
+    "one length of documents": lambda: (J // 5).equals(I // 5),
+    "blocks": lambda: (I + 2) // 4 >= J // 4,
+    "earlier blocks": lambda: J // 3 < (I - 1) // 3,
+    "later blocks, strides": lambda: (2 * J + 1) // 6 > (3 * I - 4) // 6,
+    "blocks, decreasing": lambda: (20 - I) // 4 <= (J + 3) // 4,
     "prefix": lambda: (I >= J) | (J < 4),
     "documents and causal": lambda: (I >= J) & DOCUMENTS.equals(1),
     "not equal": lambda: ~J.equals(3) & (J < N),
@@ -117,6 +122,10 @@ def test_narrower_indices_are_the_same_indices():
     lambda: J.equals(absolute(I)),
     lambda: absolute(I).equals(J),
     lambda: DOCUMENTS <= J,
+    lambda: (J // 2).equals(I // 3),
+    lambda: (I + J) // 4 >= I // 4,
+    lambda: (7 - J) // 4 >= I // 4,
+    lambda: J // 4 >= I,
 ])  # fmt: skip
 def test_other_forms_are_kept_as_conditions(mask: Callable[[], E]):
     found = domain(mask().expr, 0, 1)

@@ -10,10 +10,11 @@ from tessera.core.base.dtypes import DType, f32, i64
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Value
-from tessera.core.graph.index_maps import Affine, Term, window
+from tessera.core.graph.index_maps import Affine, IndexMap, Term, window
 from tessera.core.schedule.plan import ROW_LIMIT, Access
 from tessera.lowering.schedule.axes import AxisSpace
 from tessera.lowering.schedule.form import (
+    FEWEST_CHANNELS,
     SHORT_ROW,
     Form,
     Members,
@@ -21,6 +22,7 @@ from tessera.lowering.schedule.form import (
     cascade_row,
     ends,
     form,
+    in_steps,
     load_access,
     loadable,
     made_of_indices,
@@ -58,7 +60,7 @@ KINDS: list[tuple[Make, list[Type], str | None]] = [
     (lambda b, v: b.reduce(v, (0, 2)), [x(3, 4, 5)], "rows"),
     (outputs, [x(3, 4)], "rows"),
     (lambda b, v: b.reduce(v, (0,)), [x(ROW_LIMIT)], "rows"),
-    (lambda b, v: b.reduce(v, (0,)), [x(ROW_LIMIT + 1)], None),
+    (lambda b, v: b.reduce(v, (0,)), [x(ROW_LIMIT + 1)], "cascade"),
     (lambda b, v: b.reduce(v, (1,)), [x(3, 0)], None),
     (lambda b, v: b.reduce(b.reduce(v, (2,)), (1,)), [x(3, 4, 5)], None),
     (lambda b, v: b.reduce(b.unary("exp", b.reduce(v, (1,))), (0,)), [x(3, 4)], None),
@@ -199,3 +201,54 @@ def test_a_loop_does_not_go_over_a_batch():
         return b.reduce(b.contract(v, w, ((0, 1), (0, 1)), (0,)), (0,))
 
     assert kind(make, x(3, 4), x(3, 4)) is None
+
+
+def windowed(size: int, channels: int, stride: int = 1) -> Members:
+    """Windows of 3 pixels, [place, tap, channel], with [filter, tap, channel]."""
+    places = (size - 1) // stride + 1
+    index = (Affine(-1, (Term(0, stride), Term(1))), Affine(0, (Term(2),)))
+
+    def make(b: GraphBuilder, v: Value, w: Value) -> Value:
+        return b.contract(b.view(v, IndexMap((places, 3, channels), index, True)), w, ((0, 1, 2), (3, 1, 2)), (0, 3))
+
+    return members(make, x(size, channels), x(8, 3, channels))
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "stride", "expected"),
+    [(9, 16, 1, "product"), (10, 16, 2, "product"), (9, 16, 2, None), (9, FEWEST_CHANNELS - 1, 1, None)],
+)
+def test_windows_are_read_in_a_product(size: int, channels: int, stride: int, expected: str | None):
+    """Every second pixel is one of a pair, where there are pairs; few channels are packed with the taps first."""
+    found = form(windowed(size, channels, stride))
+    assert (found and found.kind) == expected
+
+
+def test_steps_go_along_channels():
+    one = windowed(40, 16)
+    found = form(one)
+    assert found is not None
+    assert [found.space.extents[axis] for axis in blocked_axes(found, one)] == [40, 8, 16]
+
+
+def test_steps_go_along_what_lies_last_in_both_factors():
+    """[image, filter, pixel] with [image, channel, pixel]: the sum over more images than pixels goes along these."""
+    one = members(lambda b, v, w: b.contract(v, w, ((0, 1, 2), (0, 3, 2)), (1, 3)), x(64, 4, 20), x(64, 5, 20))
+    found = form(one)
+    assert found is not None
+    assert found.space.extents[blocked_axes(found, one)[-1]] == 20
+
+
+@pytest.mark.parametrize(
+    ("index", "steps"),
+    [
+        ((Affine(-1, (Term(0, 2), Term(2))), Affine(0, (Term(1),))), (2, 1)),
+        ((Affine(-1, (Term(0, 3), Term(2))), Affine(0, (Term(1),))), ()),
+        ((Affine(0, (Term(0, 2), Term(3))), Affine(0, (Term(1),))), ()),
+        ((Affine(0, (Term(0, 2), Term(1, 4))), Affine(0, (Term(1),))), ()),
+        ((Affine(0, (Term(1),)), Affine(0, (Term(0, 2),))), ()),
+    ],
+)
+def test_in_which_steps_an_array_is_read(index: tuple[Affine, Affine], steps: tuple[int, ...]):
+    """Axes 0 and 1 stay, 2 is summed, and 3 is that of the steps; an array of 16 x 16."""
+    assert in_steps(Access((16, 16), index, True), (0, 1), 3).steps == steps

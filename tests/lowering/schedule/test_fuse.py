@@ -5,12 +5,11 @@ from support.graphs import planned
 from tessera.core.base.dtypes import DType, f16, f32, i64
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
-from tessera.core.graph.graph import Graph, Value
+from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import window
-from tessera.core.graph.verify import verify
 from tessera.lowering.graph.simplify import simplify
-from tessera.lowering.schedule.fuse import fuse, separate_uses
 from tessera.lowering.schedule.plan_graph import plan_graph
+from tessera.lowering.schedule.regroup import fuse
 
 
 def kernels(make: Make, *inputs: tuple[DType, tuple[int, ...]]) -> list[tuple[str, int]]:
@@ -139,32 +138,6 @@ def test_maps_of_gathered_elements():
     assert kernels(make, x(9), (i64, (5,)), x(5)) == [("elements", 2)]
 
 
-def separated(make: Make, *inputs: tuple[DType, tuple[int, ...]]) -> Graph:
-    found = separate_uses(graph_of(make, *inputs))
-    verify(found)
-    return found
-
-
-def test_operands_of_a_product_with_itself_are_two_values():
-    found = separated(lambda b, v: b.contract(v, v, ((0, 1), (2, 1)), (0, 2)), x(3, 4))
-    assert [node.op for node in found.nodes] == ["view", "contract"]
-    assert len(set(found.nodes[-1].operands)) == 2
-
-
-def test_one_operand_along_two_sets_of_axes_is_two_values():
-    def body(b: GraphBuilder, v: Value) -> Value:
-        sum_of_two = apply("add", Argument(0, f32), Argument(1, f32))
-        return b.map(sum_of_two, [v, v], [(0,), (1,)], (4, 4))
-
-    found = separated(body, x(4))
-    assert [node.op for node in found.nodes] == ["view", "map"]
-
-
-def test_operands_of_their_own_stay():
-    found = separated(linear, x(3, 4), x(4, 5))
-    assert [node.op for node in found.nodes] == ["contract"]
-
-
 def test_fusing_is_deterministic():
     built = simplify(graph_of(softmax, x(3, 40)))
     assert [len(g.members.nodes) for g in fuse(built).groups] == [len(g.members.nodes) for g in fuse(built).groups]
@@ -199,3 +172,109 @@ def test_a_kernel_does_not_read_what_it_writes_in_another_shape():
     for group in plan.groups:
         made = {value for node in group.members for value in node.results}
         assert not made & {plan.aliases.get(value, value) for value in group.inputs}
+
+
+def weighted_twice(b: GraphBuilder, q: Value, k: Value, v: Value, w: Value) -> tuple[Value, ...]:
+    """Two sums over rows and one over columns, of one exponential of a product."""
+    weights = b.unary("exp", b.contract(q, k, ((0, 2), (1, 2)), (0, 1)))
+    return (
+        b.contract(weights, v, ((0, 1), (0, 2)), (1, 2)), b.contract(weights, w, ((0, 1), (0, 2)), (1, 2)),
+        b.contract(weights, k, ((0, 1), (1, 2)), (0, 2)),
+    )  # fmt: skip
+
+
+def test_what_kernels_compute_again_joins_their_loops():
+    graph = simplify(graph_of(weighted_twice, x(40, 8), x(50, 8), x(40, 5), x(40, 6)))
+    wide = frozenset(node.ident for node in graph.nodes if node.result.type.shape == (40, 50))
+    plan = plan_graph(graph, wide)
+    assert [[value.type.shape for value in group.outputs] for group in plan.groups] == [[(50, 5), (50, 6)], [(40, 8)]]
+    assert plan.again == wide
+    assert any((40, 50) in {value.type.shape for value in group.outputs} for group in plan_graph(graph).groups)
+
+
+def test_what_no_kernel_can_compute_again_is_stored():
+    """The second product needs whole rows of the first, which its loop does not have."""
+
+    def make(b: GraphBuilder, v: Value, w: Value, u: Value) -> tuple[Value, ...]:
+        first = linear(b, v, w)
+        return linear(b, b.binary("mul", first, first), u), b.reduce(first, (0, 1))
+
+    graph = simplify(graph_of(make, x(40, 300), x(300, 50), x(50, 5)))
+    again = frozenset(node.ident for node in graph.nodes if node.result.type.shape == (40, 50))
+    plan = plan_graph(graph, again)
+    assert any((40, 50) in {value.type.shape for value in group.outputs} for group in plan.groups)
+
+
+def test_a_map_moves_to_the_sum_that_alone_needs_it():
+    """Attention's result is stored in 16 bits anyway: its products with another array are not, in 32."""
+
+    def make(b: GraphBuilder, q: Value, k: Value, v: Value, u: Value) -> tuple[Value, ...]:
+        weights = b.unary("exp", b.contract(q, k, ((0, 2), (1, 2)), (0, 1)))
+        out = b.cast(b.contract(b.cast(weights, f16), v, ((0, 1), (1, 2)), (0, 2)), f16)
+        total = b.reduce(b.binary("mul", b.cast(out, f32), b.cast(u, f32)), (1,))
+        return out, total, b.contract(b.cast(weights, f16), u, ((0, 1), (0, 2)), (1, 2))
+
+    half = f16, (40, 8)
+    graph = simplify(graph_of(make, half, (f16, (50, 8)), (f16, (50, 8)), half))
+    wide = frozenset(node.ident for node in graph.nodes if node.result.type.shape == (40, 50))
+    written = [value.type for group in plan_graph(graph, wide).groups for value in group.outputs]
+    assert sorted(map(str, written)) == ["f16[40, 8]", "f32[40]", "f32[50, 8]"]
+
+
+def test_reductions_that_meet_are_one_kernel_in_any_order():
+    """Two sums of one array, and then their product: each began a group of its own."""
+
+    def make(b: GraphBuilder, v: Value, w: Value) -> Value:
+        return b.binary("mul", b.reduce(v, (1,)), b.reduce(b.binary("mul", v, w), (1,)))
+
+    assert kernels(make, x(3, 40), x(3, 40)) == [("rows", 4)]
+
+
+def test_scores_that_are_only_summed_stay_in_their_loop():
+    def make(b: GraphBuilder, v: Value, w: Value) -> Value:
+        scores = linear(b, v, w)
+        return b.binary("add", b.reduce(b.unary("exp", scores), (1,)), b.reduce(scores, (1,), "max"))
+
+    assert [kind for kind, _ in kernels(make, x(30, 4), x(4, 50))] == ["cascade"]
+
+
+def test_a_product_that_two_kernels_read_is_made_once():
+    def make(b: GraphBuilder, v: Value, w: Value) -> tuple[Value, Value]:
+        scores = linear(b, v, w)
+        return b.reduce(scores, (1,)), b.reduce(scores, (0,))
+
+    assert sum(kind == "product" for kind, _ in kernels(make, x(30, 4), x(4, 50))) == 1
+
+
+def test_squares_are_made_where_they_are_summed():
+    """The product writes one array, and not its squares too."""
+
+    def make(b: GraphBuilder, v: Value, w: Value) -> tuple[Value, Value]:
+        y = linear(b, v, w)
+        return y, b.reduce(b.binary("mul", y, y), (0, 1))
+
+    plan = plan_graph(simplify(graph_of(make, x(3, 4), x(4, 5))))
+    assert [len(group.outputs) for group in plan.groups] == [1, 1]
+
+
+def test_normalized_queries_are_a_kernel_and_attention_is_one():
+    """The product of scores is left to the loop that reduces it, not to the norm of its operand."""
+
+    def make(b: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
+        squares = b.reduce(b.binary("mul", q, q), (1,))
+        body = apply("mul", Argument(0, f32), Argument(1, f32))
+        unit = b.map(body, [q, b.unary("rsqrt", squares)], [(0, 1), (0,)], (9, 4))
+        weights = b.unary("exp", b.contract(unit, k, ((0, 1), (2, 1)), (0, 2)))
+        quotient = apply("div", Argument(0, f32), Argument(1, f32))
+        return b.map(quotient, [linear(b, weights, v), b.reduce(weights, (1,))], [(0, 1), (0,)], (9, 4))
+
+    assert [kind for kind, _ in kernels(make, x(9, 4), x(11, 4), x(11, 4))] == ["rows", "cascade"]
+
+
+def test_what_a_group_computes_and_a_collective_needs_is_written_by_the_group():
+    def make(b: GraphBuilder, v: Value, w: Value) -> tuple[Value, ...]:
+        wide = b.cast(b.cast(b.contract(v, w, ((0,), (0, 1)), (1,)), f16), f32)
+        gathered = b.add("collective", [wide], None, "", kind="all_gather", axes=("tp",), parts=2, leaves=0, join=0)
+        return b.binary("mul", wide, wide), b.unary("exp", gathered)
+
+    assert kernels(make, x(17), x(17, 11)) == [("product", 4), ("call", 1), ("maps", 1)]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from support.cascade_data import draw_arrays, extents_and_cuts
 from support.cascades import NEVER, E, Formulas, absolute, compute, exp, log, maximum, rsqrt, tanh, where
 from tessera.core.base.dtypes import boolean, f64
-from tessera.lowering.schedule.cascade_reference import evaluate_reductions
-from tessera.lowering.schedule.derive import derive
-from tessera.lowering.schedule.evaluate import evaluate
-from tessera.lowering.schedule.terms import NotSeparable
+from tessera.lowering.schedule.cascades.cascade_reference import evaluate_reductions
+from tessera.lowering.schedule.cascades.derive import derive
+from tessera.lowering.schedule.cascades.evaluate import evaluate
+from tessera.lowering.schedule.cascades.terms import NotSeparable
 
 pytestmark = pytest.mark.search
 

@@ -17,6 +17,7 @@ import tessera
 from support.operators import FLOATS, Array, close, drawn, everywhere
 from tessera import op
 from tessera.core.errors.catalog import NoDecomposition, OperandMismatch
+from tessera.core.settings import overridden
 from tessera.graphs.function import GraphFunction
 
 TOLERANCE = {"f64": 1e-12, "f32": 1e-4, "f16": 1e-2, "bf16": 5e-2}
@@ -106,6 +107,15 @@ def test_second_derivatives():
     (got,) = tessera.hvp(corner, (a,), (direction,))
     ends = [np.asarray(tessera.grad(corner)(a + sign * 1e-5 * direction)) for sign in (1, -1)]
     np.testing.assert_allclose(got, (ends[0] - ends[1]) / 2e-5, atol=1e-8)
+
+
+def test_second_derivatives_of_singular_values():
+    """A graph of several hundred nodes, whose plan must not take long: no search goes through all of it for each."""
+    a, direction = drawn((3, 2), np.float64), drawn((3, 2), np.float64, 1)
+    with overridden(target="interpret"):
+        (got,) = tessera.hvp(of_svd, (a,), (direction,))
+        ends = [np.asarray(tessera.grad(of_svd)(a + sign * 1e-5 * direction)) for sign in (1, -1)]
+    np.testing.assert_allclose(got, (ends[0] - ends[1]) / 2e-5, atol=1e-7)
 
 
 def test_the_derivative_of_equal_singular_values_is_finite():

@@ -111,40 +111,6 @@ def test_einsum_of_any_two_operands(data: st.DataObject):
     close(everywhere(lambda x, y: op.einsum(subscripts, x, y), x, y), np.einsum(subscripts, x, y), 1e-12)
 
 
-def convolved(x: NDArray[Any], w: NDArray[Any], stride: int, padding: int, dilation: int, groups: int) -> NDArray[Any]:
-    """The definition, one filter element after the other."""
-    x, w = wide(x, w)
-    x = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-    filters, each, rows, columns = w.shape
-    height = (x.shape[2] - dilation * (rows - 1) - 1) // stride + 1
-    width = (x.shape[3] - dilation * (columns - 1) - 1) // stride + 1
-    out = np.zeros((len(x), filters, height, width))
-    for f in range(filters):
-        first = f // (filters // groups) * each
-        for c, i, j in np.ndindex(each, rows, columns):
-            part = x[:, first + c, i * dilation :, j * dilation :][
-                :, : height * stride : stride, : width * stride : stride
-            ]
-            out[:, f] += w[f, c, i, j] * part[:, :height, :width]
-    return out
-
-
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize(
-    ("stride", "padding", "dilation", "groups"), [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (1, 1, 1, 2), (3, 0, 1, 4)]
-)
-def test_conv2d(stride: int, padding: int, dilation: int, groups: int, dtype: str):
-    x, w = drawn((2, 4, 9, 8), FLOATS[dtype], 1), drawn((8, 4 // groups, 3, 2), FLOATS[dtype], 2)
-    bias = drawn((8,), FLOATS[dtype], 3)
-
-    def run(x: Array, w: Array, bias: Array = None) -> Array:
-        return op.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-
-    want = convolved(x, w, stride, padding, dilation, groups)
-    close(everywhere(run, x, w), want, TOLERANCE[dtype])
-    close(everywhere(run, x, w, bias), want + wide(bias)[0][:, None, None], 2 * TOLERANCE[dtype])
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_extents_that_do_not_fit(target: str):
     x = drawn((3, 4), np.float32)
@@ -179,10 +145,6 @@ def test_extents_that_do_not_fit(target: str):
         (lambda x: op.einsum("ij,ik->jk", x, x.T), "axis 'i' has 3 and 4 elements"),
         (lambda x: op.einsum("ij->k", x), "no operand has the axis k"),
         (lambda x: op.einsum("ij->ii", x), "names an axis twice"),
-        (lambda x: op.conv2d(x, x), "images have 4 axes"),
-        (lambda x: op.conv2d(x[None, None], x[None, None].repeat(2, 1)), "1 channels in 1 groups do not fit"),
-        (lambda x: op.conv2d(x[None, None], x.T[None, None].copy()), "filters of 4 x 3 do not fit images of 3 x 4"),
-        (lambda x: op.conv2d(x[None, None], x[None, None], stride=0), "stride 0, dilation 1 and padding 0"),
     ],
 )
 def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str):

@@ -5,20 +5,20 @@ import statistics
 import numpy as np
 import pytest
 
-from tessera.core.base.dtypes import DType, u32, u64
+from tessera.core.base.dtypes import DType, f32, f64, u32, u64
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.graphs.trace import tracing
 from tessera.graphs.tracer import Tracer
-from tessera.ops.definitions.normal import DOUBLE, SINGLE, Precision, normal
+from tessera.ops.definitions.normal import normal
 from tessera.runtime.interpret.graph import evaluate
 
 DISTRIBUTION = statistics.NormalDist()
 
 
-def graph_of(precision: Precision, words: DType, count: int) -> Graph:
+def graph_of(words: DType, count: int) -> Graph:
     with tracing() as trace:
         bits = Tracer(trace, trace.input(Tensor(words, (count,)), "bits"))
-        return trace.finish("normal", [normal(bits, precision).value])
+        return trace.finish("normal", [normal(bits).value])
 
 
 def reference(bits: int, width: int) -> float:
@@ -28,8 +28,8 @@ def reference(bits: int, width: int) -> float:
     return -size if bits >> (width - 1) else size
 
 
-@pytest.mark.parametrize(("precision", "words", "tolerance"), [(SINGLE, u32, 5e-7), (DOUBLE, u64, 4e-16)])
-def test_every_part_of_the_distribution(precision: Precision, words: DType, tolerance: float):
+@pytest.mark.parametrize(("words", "kind", "tolerance"), [(u32, f32, 5e-7), (u64, f64, 4e-16)])
+def test_every_part_of_the_distribution(words: DType, kind: DType, tolerance: float):
     width = words.bits
     top = 1 << (width - 1)
     rng = np.random.default_rng(0)
@@ -37,7 +37,7 @@ def test_every_part_of_the_distribution(precision: Precision, words: DType, tole
     words_of = [each << (width - 32) if number < 500 else each for number, each in enumerate(words_of)]
     edges = [0, 1, top - 1, top, top + 1, 2 * top - 1, int(0.075 * top), int(0.15 * top)]
     bits = np.array([*words_of, *edges], words.numpy)
-    (got,) = evaluate(graph_of(precision, words, len(bits)), [bits])
+    (got,) = evaluate(graph_of(words, len(bits)), [bits])
     want = np.array([reference(int(each), width) for each in bits])
-    assert got.dtype == precision.dtype.numpy
+    assert got.dtype == kind.numpy
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)

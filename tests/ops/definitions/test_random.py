@@ -4,6 +4,7 @@
 # pyright: reportCallIssue=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false, reportArgumentType=false
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 import tessera
 from support.operators import TARGETS, Array, close, drawn
-from tessera import op
-from tessera.core.base.philox import random_bits
+from tessera import graph, op
+from tessera.core.base.philox import ROUNDS, random_bits
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.settings import overridden
 from tessera.graphs.function import GraphFunction
@@ -35,6 +36,8 @@ KEY = op.key(42)
         lambda k: op.randn((2, 100), k, "f64"),
         lambda k: op.randn((1,), k, "f16"),
         lambda k: op.poisson(4.5, (200,), k),
+        lambda k: op.poisson(op.uniform((7, 1), k, 0.0, 50.0), (7, 30), k),
+        lambda k: op.poisson(op.uniform((90,), k, 5.0, 20.0, "f16"), None, k, "i32"),
         lambda k: op.split_key(k, 5),
         lambda k: op.fold_in(k, 1 << 40),
         lambda k: op.dropout(op.randn((40,), op.split_key(k)[0]), 0.3, k),
@@ -161,3 +164,29 @@ def test_mistakes(call: Callable[[], object], message: str):
     with pytest.raises(OperandMismatch, match=message) as caught:
         call()
     assert "^^^" in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(1 << 16,), (256, 256), (8, 32, 256)])
+def test_one_block_of_bits_gives_four_elements_on_a_gpu(shape: tuple[int, ...]):
+    """Each lane computes a block for every four elements that it stores, 16 bytes at a time."""
+    module = graph.module("drawn")(lambda key: op.uniform(shape, key))
+    with overridden(target="interpret"):
+        module(op.key(1))
+    (kernel,) = module.kernels("cuda:sm_90a")
+    assert kernel.compiled is not None
+    text = kernel.compiled.listing("ptx").text
+    stores = len(re.findall(r"st\.global\.v4\.b32", text))
+    products = len(re.findall(r"mul\.(?:hi|wide)\.u32.*, -845247145;", text))
+    assert stores == 4
+    assert products == stores * (ROUNDS - 1)  # the first one is that of a constant
+
+
+def test_normal_numbers_need_no_slow_path():
+    module = graph.module("drawn")(lambda key: op.randn((1 << 16,), key))
+    with overridden(target="interpret"):
+        module(op.key(1))
+    (kernel,) = module.kernels("cuda:sm_90a")
+    assert kernel.compiled is not None
+    text = kernel.compiled.listing("ptx").text
+    assert "div.rn" not in text
+    assert "sqrt.rn" not in text

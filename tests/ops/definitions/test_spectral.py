@@ -5,6 +5,7 @@
 # pyright: reportUnknownLambdaType=false, reportArgumentType=false
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ import tessera
 from support.operators import FLOATS, Array, close, drawn, everywhere
 from tessera import op
 from tessera.core.errors.catalog import OperandMismatch
+from tessera.graphs.function import GraphFunction
+from tessera.ops.definitions.complex_arrays import Complex
 
 TOLERANCE = {"f64": 1e-14, "f32": 2e-6, "f16": 4e-3, "bf16": 3e-2}
 
 
-def joined(made: tuple[Array, Array]) -> Array:
+def joined(made: Array) -> Array:
     """Return a complex array as one real one, [real, imag]."""
     return op.stack([made[0], made[1]])
 
@@ -37,7 +40,7 @@ def exact(x: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "length"), [*(("fft", length) for length in (1, 7, 60, 134, 1000)), ("ifft", 1), ("ifft", 96)]
+    ("name", "length"), [*(("fft", length) for length in (1, 7, 64, 65, 134, 1000)), ("ifft", 1), ("ifft", 96)]
 )
 def test_lengths(name: str, length: int):
     x = pair((2, length))
@@ -69,6 +72,28 @@ def test_two_axes_and_back():
     assert np.asarray(op.fft2d(whole).real).dtype == np.float32
 
 
+@pytest.mark.parametrize("name", ["fft", "rfft"])
+def test_long_transforms_are_calls_and_exact_ones_products(name: str):
+    x = drawn((2, 130), np.float32)
+    for exact, calls in ((False, 1), (True, 0)):
+        module = GraphFunction(partial(getattr(op, name), exact=exact), name)
+        close(joined(module(x)), parts(getattr(np.fft, name)(x.astype(np.float64))), TOLERANCE["f32"])
+        assert module.inspect_ir("schedule").count("(pocketfft, cuFFT)") == calls
+
+
+def test_nothing_is_packed_between_transforms():
+    """The pair is interleaved as the library has it, and a product between two of them is one kernel."""
+
+    def filtered(x: Array, h: Array) -> Complex:
+        return op.ifft2d(op.fft2d(Complex(x)) * Complex(h))
+
+    x, h = drawn((70, 66, 2), np.float64, 1), drawn((70, 66, 2), np.float64, 2)
+    module = GraphFunction(filtered)
+    z, w = x[..., 0] + 1j * x[..., 1], h[..., 0] + 1j * h[..., 1]
+    close(joined(module(x, h)), parts(np.fft.ifft2(np.fft.fft2(z) * w)), 1e-13)
+    assert module.inspect_ir("schedule").startswith("schedule filtered: 1 kernel, 2 calls")
+
+
 def test_a_convolution_is_a_product():
     x, kernel = drawn((32,), np.float64, 1), drawn((32,), np.float64, 2)
 
@@ -87,6 +112,8 @@ def test_a_convolution_is_a_product():
         (lambda a, b: op.ifft((a, b), 0), pair((70, 2), "f64")),
         (op.fft2d, pair((6, 5), "f64")[:1]),
         (op.rfft, pair((2, 9), "f64")[:1]),
+        (op.rfft, pair((2, 67), "f64")[:1]),
+        (lambda a, b: op.ifft2d((a, b)), pair((3, 66), "f64")),
     ],
 )
 def test_derivatives(function: Callable[..., object], arrays: tuple[NDArray[Any], ...]):

@@ -1,17 +1,13 @@
-"""Running sums, sums at indices and sparse products against NumPy."""
+"""Running sums and sums at indices against NumPy."""
 
 # Operators take arrays of any library and return the same kind, which their types cannot say.
 # pyright: reportCallIssue=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false, reportArgumentType=false
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import tessera
 from support.operators import FLOATS, TOLERANCE, close, drawn, everywhere
@@ -58,36 +54,7 @@ def test_scatter_add(dtype: str, axis: int):
     close(got, np.moveaxis(want, 0, axis), 2 * TOLERANCE[dtype])
 
 
-def sparse(rows: int, columns: int, share: float, seed: int = 0) -> tuple[NDArray[Any], tuple[NDArray[Any], ...]]:
-    """Return a dense matrix, and it in CSR form."""
-    rng = np.random.default_rng(seed)
-    dense = np.where(rng.random((rows, columns)) < share, rng.normal(size=(rows, columns)), 0)
-    starts = np.concatenate([[0], np.cumsum((dense != 0).sum(1))])
-    return dense, (dense[dense != 0], np.nonzero(dense)[1], starts)
-
-
-@settings(max_examples=5)
-@given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 4), st.sampled_from([0.2, 0.6, 1.0]), st.integers(0, 99))
-def test_sparse_products(rows: int, columns: int, width: int, share: float, seed: int):
-    dense, (values, places, starts) = sparse(rows, columns, share, seed)
-    if len(values) == 0:
-        values, places = np.zeros(1), np.zeros(1, np.int64)  # behind the last row
-    matrix = drawn((columns, width), np.float64)
-    close(everywhere(op.spmm, values, places, starts, matrix), dense @ matrix, 1e-12)
-
-
-def test_sparse_products_are_rounded_once():
-    dense, (values, places, starts) = sparse(6, 40, 0.5)
-    got = everywhere(op.spmm, values.astype(np.float16), places.astype(np.int32), starts, drawn((40, 3), np.float16))
-    assert got.dtype == np.float16
-    close(got, dense @ drawn((40, 3), np.float16).astype(np.float64), 4e-3)
-
-
 def test_derivatives():
-    _, (values, places, starts) = sparse(6, 5, 0.5)
-    matrix = drawn((5, 3), np.float64)
-    report = tessera.check_adjoint(lambda v, m: op.spmm(v, places, starts, m), values, matrix)
-    assert report.within(1e-8)
     assert tessera.check_adjoint(op.cumsum, drawn((2, 70), np.float64)).within(1e-7)
     index = np.array([3, 0, 3, 9])
     arrays = drawn((4, 3), np.float64), drawn((4, 3), np.float64, 1)
@@ -103,10 +70,6 @@ ONES, INDEX = np.ones(3), np.arange(3)
         (lambda: op.cumsum(ONES, 1), "has no axis 1"),
         (lambda: op.scatter_add(ONES, INDEX, np.ones(4)), r"values of \(4,\) at indices of \(3,\)"),
         (lambda: op.scatter_add(ONES, ONES, ONES), "indices are integers"),
-        (lambda: op.spmm(ONES, np.arange(4), INDEX, np.ones((3, 2))), "in columns of"),
-        (lambda: op.spmm(ONES, INDEX, np.zeros((2, 2), np.int64), np.ones((3, 2))), "starts of"),
-        (lambda: op.spmm(ONES, INDEX, INDEX, ONES), r"a product with \(3,\)"),
-        (lambda: op.spmm(ONES, ONES, INDEX, np.ones((3, 2))), "indices are integers"),
     ],
 )
 def test_mistakes(call: Callable[[], object], message: str):

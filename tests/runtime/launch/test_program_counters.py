@@ -12,8 +12,10 @@ import pytest
 
 import tessera
 from support.interrupts import ctrl_c_inside
+from tessera.core.settings import overridden
 from tessera.runtime.launch.object_code import load
-from tessera.runtime.launch.program_counters import LEAST, can_sample, sampling
+from tessera.runtime.launch.program_counters import LEAST, PERIOD, can_sample, sampling
+from tessera.runtime.launch.thread_pool import pool
 
 pytestmark = pytest.mark.skipif(not can_sample(), reason="not Linux on x86-64")
 KERNEL = """
@@ -74,16 +76,33 @@ def test_a_handler_of_the_user_is_put_back():
 
 
 def test_threads_that_end_meanwhile():
+    kernel = tessera.compile_source(KERNEL).heavy
+    x = np.linspace(0, 1, 1000, dtype=np.float32)
     with sampling() as addresses:
-        threads = [threading.Thread(target=busy, args=(0.02,)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for threads in (3, 1, 2):  # each time the threads of before end
+            with overridden(threads=threads):
+                kernel(x, np.zeros_like(x))
+        busy(0.05)
         assert len(addresses()) > 0
     with sampling() as addresses:
         busy(0.05)
         assert len(addresses()) > 0
+
+
+def test_other_threads_are_left_alone():
+    ended, began = threading.Event(), time.monotonic()
+    threads = [threading.Thread(target=ended.wait) for _ in range(100)]
+    try:
+        for thread in threads:
+            thread.start()
+        with sampling() as addresses:
+            busy(0.05)
+            found, passed = len(addresses()), time.monotonic() - began
+        assert 0 < found <= (len(pool().threads()) + 1) * (passed / PERIOD + 1)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_an_interrupt_ends_it():

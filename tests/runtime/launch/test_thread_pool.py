@@ -1,18 +1,20 @@
 """Jobs on threads: every group once, failures and interrupts, and the pool afterwards."""
 
 import ctypes
+import gc
 import signal
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from support.interrupts import ctrl_c_inside, interrupted_everywhere
 from tessera.core.settings import overridden
-from tessera.runtime.launch.object_code import Entry
 from tessera.runtime.launch.thread_pool import ALIGNMENT, Job, Pool, chunk_size, pool, run, scratch
+from tessera.runtime.launch.worker_loop import WorkerLoop, worker_loop
 
 
 class Recorder:
@@ -37,8 +39,16 @@ def until_cancelled(slots: bytes, first: int, past: int, memory: int, cancel: in
     return 1
 
 
-def job(entry: Entry, groups: int = 1, chunk: int = 1, scratch_bytes: int = 0) -> Job:
-    return Job(entry, b"", groups, chunk, scratch_bytes, None)
+CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
+)
+
+
+def job(entry: Callable[..., int], groups: int = 1, chunk: int = 1, scratch_bytes: int = 0, keep: object = None) -> Job:
+    code = CALLBACK(entry)
+    address = ctypes.cast(code, ctypes.c_void_p).value
+    assert address
+    return Job(address, b"", groups, chunk, scratch_bytes, (code, keep))
 
 
 @pytest.mark.parametrize(("groups", "chunk"), [(1, 1), (10, 3), (100, 7), (6, 6), (5, 100)])
@@ -62,6 +72,22 @@ def test_threads_work_at_once():
         pool().run(job(meet, 3))
 
 
+def test_the_numbers_of_its_threads():
+    inside: set[int] = set()
+
+    def note(*_: object) -> int:
+        inside.add(threading.get_native_id())
+        return 0
+
+    with overridden(threads=3):
+        numbers = pool().threads()
+        pool().run(job(note, 30))
+    assert len(set(numbers)) == 3
+    assert inside
+    assert inside <= set(numbers)
+    assert threading.get_native_id() not in numbers
+
+
 def test_scratch_is_aligned_and_private():
     entry = Recorder()
     pool().run(job(entry, 8, 1, scratch_bytes=1000))
@@ -77,12 +103,11 @@ def test_scratch_grows_and_is_kept():
     assert scratch.address(50_000) % ALIGNMENT == 0
 
 
-def test_failures_reach_the_caller():
-    def fail(*_: object) -> int:
-        raise MemoryError("no scratch")
-
-    with pytest.raises(MemoryError, match="no scratch"):
-        pool().run(job(fail, 10))
+def test_without_memory_for_scratch_the_caller_is_told():
+    entry = Recorder()
+    with pytest.raises(MemoryError, match="scratch"):
+        pool().run(job(entry, 10, scratch_bytes=1 << 60))
+    assert entry.calls == []
     test_every_group_runs_once(10, 3)
 
 
@@ -91,59 +116,34 @@ def test_an_interrupt_cancels():
     running = job(until_cancelled, 5)
     with ctrl_c_inside(Pool.run):
         pool().run(running)
-    assert running.working == 0
+    assert running.launch.working == 0
     assert pool() is before
     test_every_group_runs_once(10, 3)
 
 
-class Interrupting:
-    """A lock: the first successful `acquire` with a timeout ends in Ctrl-C, after it has taken the lock."""
+class Interrupted:
+    """The native loop, with Ctrl-C just before a launch begins, or just after it has ended."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.interrupted = False
-        self.waits_after = 0
+    def __init__(self, loop: WorkerLoop, *, before: bool) -> None:
+        self.wait, self.withdraw = loop.wait, loop.withdraw
+        self._run, self._before = loop.run, before
 
-    def acquire(self, timeout: float = -1) -> bool:
-        if timeout < 0:  # taken before the job begins
-            return self._lock.acquire()
-        self.waits_after += self.interrupted
-        taken = self._lock.acquire(timeout=timeout)
-        if taken and not self.interrupted:
-            self.interrupted = True
-            raise KeyboardInterrupt
-        return taken
-
-    def release(self) -> None:
-        self._lock.release()
+    def run(self, *arguments: int) -> int:
+        if not self._before:
+            while not self._run(*arguments):
+                pass
+        raise KeyboardInterrupt
 
 
-def test_an_interrupt_right_after_the_end_is_delivered_at_once():
-    before, lock, entry = pool(), Interrupting(), Recorder()
-    with pytest.raises(KeyboardInterrupt):
-        pool().run(Job(entry, b"", 4, 1, 0, None, finished=lock))  # pyright: ignore[reportArgumentType]
-    assert lock.interrupted
-    assert len(entry.calls) == 4
-    assert pool() is before
-    test_every_group_runs_once(10, 3)
-    assert lock.waits_after == 0, "the lock of a job that has ended is waited for"
-
-
-def test_an_interrupt_before_the_job_is_queued(monkeypatch: pytest.MonkeyPatch):
-    class Refusing:
-        """A queue that Ctrl-C comes before."""
-
-        def put(self, _: Job) -> None:
-            raise KeyboardInterrupt
-
-    before = pool()
+@pytest.mark.parametrize("before", [False, True])
+def test_an_interrupt_next_to_the_native_call_is_delivered(monkeypatch: pytest.MonkeyPatch, before: bool):
+    threads, entry = pool(), Recorder()
     with monkeypatch.context() as patch:
-        patch.setattr(before, "_jobs", Refusing())
-        waiting = job(Recorder(), 4)
+        patch.setattr(threads, "_loop", Interrupted(worker_loop(), before=before))
         with pytest.raises(KeyboardInterrupt):
-            before.run(waiting)
-    assert not waiting.begin()
-    assert pool() is before
+            threads.run(job(entry, 4))
+    assert len(entry.calls) == (0 if before else 4)
+    assert pool() is threads
     test_every_group_runs_once(10, 3)
 
 
@@ -153,6 +153,7 @@ def test_interrupts_at_any_moment_keep_the_threads():
     before, moments = pool(), Random(11)
     hits = 0
     was = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    gc.disable()  # Hypothesis watches collections, and what is raised in its callback is lost
     try:
         for _ in range(60):
             entry = Recorder()
@@ -167,6 +168,7 @@ def test_interrupts_at_any_moment_keep_the_threads():
             assert pool() is before
             test_every_group_runs_once(6, 1)
     finally:
+        gc.enable()
         signal.signal(signal.SIGALRM, was)
     assert hits == 60
 
@@ -274,7 +276,7 @@ def test_a_finished_launch_is_let_go():
     canary = Canary()
     weakref.finalize(canary, gone.set)
     own = Pool(2)
-    own.run(Job(Recorder(), b"", 4, 1, 0, canary))
+    own.run(job(Recorder(), 4, keep=canary))
     del canary
     own.run(job(Recorder(), 4))
     assert gone.wait(20)

@@ -193,3 +193,26 @@ def test_arrays_beside_each_other_are_apart():
     require_disjoint(operand(OnDevice(), "out"), operand(x, "x"))
     with pytest.raises(OverlappingArrays, match="out lies in the memory of x"):
         require_disjoint(operand(OnDevice(), "out"), operand(OnDevice(), "x"))
+
+
+def test_views_for_launches_on_the_host():
+    x = normal(6, 4)
+    whole, gaps = operand(x, "x"), operand(normal(6, 8)[:, ::2], "gaps")
+    assert whole.on_host((6, 4)) is whole.view
+    folded = whole.on_host((2, 12))
+    assert folded is not None
+    assert folded.base is not None
+    folded[1, 0] = 7
+    assert x[3, 0] == 7  # the same memory
+    assert gaps.on_host((24,)) is None  # only a copy could have that shape
+    assert operand(OnDevice(), "there").on_host((4,)) is None
+
+
+def test_the_same_elements_in_another_shape():
+    x = normal(6, 4)
+    named = operand(x, "x").alike((3, 8), "y")
+    assert (named.name, named.shape, named.dtype, named.on_device) == ("y", (3, 8), f32, False)
+    assert np.shares_memory(named.view, x)
+    copied = operand(normal(6, 8)[:, :4], "gaps").alike((24,), "flat")
+    assert copied.shape == (24,)
+    assert copied.contiguous

@@ -47,8 +47,43 @@ def test_long_programs_are_counted():
         return x
 
     text = viz.fusion(GraphFunction(long), np.ones((20, 30), np.float32)).text()
-    assert "  and 28 kernels more" in text
-    assert "  and 27 pairs more" in text
+    assert "  and 32 kernels more" in text
+    assert "  and 36 pairs more" in text
+    assert len(text) < 1500
+
+
+def test_of_many_kernels_the_ones_that_move_the_most_are_told():
+    def grows(x: Tracer) -> object:
+        for axis in range(10):
+            x = op.softmax(x, axis=axis % 2)
+        return op.softmax(op.matmul(x, op.transpose(x)), axis=-1)
+
+    lines = viz.fusion(GraphFunction(grows), np.ones((60, 7), np.float32)).text().split("\n")
+    kernels = [line.split()[1] for line in lines if line.startswith("  kernel ")]
+    assert kernels == ["0", "1", "2", "3", "4", "5", "10", "11"]
+    assert lines[9] == "  and 4 kernels more"
+
+
+def test_forms_that_were_rejected_have_their_prices_and_rules():
+    def chain(a: Tracer, b: Tracer, x: Tracer) -> object:
+        return op.softmax((a @ b) @ x)
+
+    arrays = [np.ones(shape, np.float32) for shape in ((256, 256), (256, 256), (256, 4))]
+    real = GraphFunction(chain, algebra=frozenset({"reassociate"}))
+    forms = viz.fusion(real, *arrays).data.forms
+    chosen, *rejected = forms.forms
+    assert [rule.name for rule in chosen.rules] == ["chain-order"]
+    assert chosen.rules[0].permission == "reassociate"
+    assert chosen.lines == chosen.rules[0].lines != ()
+    assert [each.verdict for each in rejected] == ["rejected"] * len(rejected)
+    assert any(each.rules == () and each.more > 0 for each in rejected)
+    assert chosen.nanoseconds < forms.written
+    text = viz.fusion(real, *arrays).summary()
+    assert "forms, permitted: bits, reassociate; as written " in text
+    assert "  rejected +" in text
+    without = viz.fusion(GraphFunction(chain), *arrays)
+    assert "algebra='reassociate' would give " in without.plain_html().replace("&#x27;", "'")
+    assert without.data.forms.permissions[0].cost.operations < without.data.forms.forms[0].cost.operations
 
 
 def test_what_is_no_function_of_operators():

@@ -40,6 +40,8 @@ def test_lifetimes():
         "logits": (INTERMEDIATE, 0, 1, (1,)), "p": (RESULT, 1, 2, (2,)), "result": (RESULT, 2, 2, ()),
     }  # fmt: skip
     assert model.peak == 1
+    assert {each.name: each.offset for each in model.arrays if each.offset is not None} == {"logits": 0}
+    assert model.arena == 64 * 48 * 4
     assert [each.bytes for each in model.arrays] == [64 * 32 * 4, 32 * 4, 32 * 48 * 4, *[64 * 48 * 4] * 2, 48 * 4]
 
 

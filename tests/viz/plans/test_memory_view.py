@@ -11,8 +11,10 @@ from tests.viz.test_everything import check
 
 
 def test_the_text_is_a_chart():
-    assert viz.memory(classify, *ROWS).text().split("\n") == [
-        "memory of classify: peak 39 kB at kernel 1 (39.3 kB without fusion), 1 intermediate of 12.3 kB",
+    head, *lines = viz.memory(classify, *ROWS).text().split("\n")
+    assert head.startswith("memory of classify: peak 39 kB at kernel 1 (39.3 kB without fusion), ")
+    assert head.endswith("1 intermediate of 12.3 kB in an arena of 12.3 kB")
+    assert lines == [
         "  0 rmsnorm_classify                26.8 kB ################",
         "  1 softmax                           39 kB ######################## peak",
         "  2 sum                             26.9 kB #################",
@@ -36,5 +38,7 @@ def test_long_programs_are_counted():
         return x
 
     lines = viz.memory(GraphFunction(long), np.ones((20, 30), np.float32)).text().split("\n")
-    assert len(lines) == 32
-    assert lines[-1] == "  and 10 kernels more"
+    assert len(lines) == 18
+    assert lines[-1] == "  and 24 kernels more"
+    assert any(line.endswith(" peak") for line in lines)
+    assert len("\n".join(lines)) < 1500

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import tessera
+from support.operator_graphs import ROWS, attention, classify
+from tessera.core.errors.catalog import NothingToShow
 from tessera.core.settings import overridden
-from tessera.viz import schedule
+from tessera.viz import fusion, schedule
 from tessera.viz.profile.schedule import ScheduleView
 
 SOURCE = """
@@ -33,6 +35,23 @@ def test_waves_account_for_all_groups(views: dict[str, ScheduleView]):
         assert sorted(set(launch.predicted.group.tolist())) == list(range(256))
         assert launch.measured is None
     assert sum(wave.groups for wave in views["cuda:sm_90a"].data.launch.waves) == 256
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90a"])
+def test_a_kernel_of_operators_has_a_plan(target: str, tmp_path: Path):
+    q = np.zeros((600, 64), np.float16)
+    with overridden(cache_dir=tmp_path):
+        view = schedule(attention, q, q, q, target=target)
+    assert view.text().startswith("schedule of matmul_softmax for ")
+    assert view.data.launch.predicted is not None
+    assert view.data.group == fusion(attention, q, q, q).data.group
+    assert (view.data.limits == ()) == (target == "cpu")
+
+
+def test_one_kernel_of_several_is_chosen():
+    assert "schedule of softmax for " in schedule(classify, *ROWS, kernel=1, target="cpu").text()
+    with pytest.raises(NothingToShow, match="classify is 3 kernels, and 7 is none"):
+        schedule(classify, *ROWS, kernel=7, target="cpu")
 
 
 def test_one_limit_decides(views: dict[str, ScheduleView]):

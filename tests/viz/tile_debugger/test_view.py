@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from support import stepped_kernels as kernels
+from support.operator_graphs import QKV, ROWS, attention, classify
 from tessera.core.errors.catalog import NotCalledYet, NothingToShow
-from tessera.viz import tiles
+from tessera.viz import fusion, tiles
 from tessera.viz.tile_debugger.recording import Limits
 from tessera.viz.tile_debugger.view import MADE_UP, TilesView
 
@@ -63,6 +64,26 @@ def test_without_arguments_those_of_the_last_call_are_made_up():
     view = tiles(fresh)
     assert view.data.left_out == (MADE_UP,)
     assert view.data.arrays[0].shape == (6, 10)
+
+
+def test_a_kernel_of_operators_is_run_on_what_those_before_it_give():
+    view = tiles(classify, *ROWS, kernel=1)
+    assert view.text().startswith("tiles of softmax: 2 tiles, ")
+    assert view.data.left_out == ()
+    before = view.trace.arrays[0].before
+    assert before is not None
+    g, w = ROWS[1].astype(float), ROWS[2].astype(float)
+    x = ROWS[0].astype(float)
+    normalized = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * g
+    np.testing.assert_allclose(before, normalized @ w * 0.5, rtol=1e-4, atol=1e-5)
+    assert cast("dict[str, Any]", view.payload())["group"] == fusion(classify, *ROWS).data.group
+
+
+def test_functions_of_operators_without_examples_have_random_numbers():
+    attention(*QKV)
+    assert tiles(attention).data.left_out[0] == MADE_UP
+    with pytest.raises(TypeError, match="tiles\\(\\) of a function of operators has no argument 'kernl'"):
+        tiles(attention, *QKV, kernl=1)
 
 
 def test_what_is_no_kernel_is_refused():

@@ -27,8 +27,8 @@ from tessera.lowering.cpu.tile.panel_packing import (
     RowPacker,
     Strided,
     VectorReader,
-    by_depth,
     rows_elements,
+    rows_in_place,
 )
 from tessera.lowering.cpu.tile.prefetch import Ask, Prefetcher
 from tessera.lowering.math.algebra import shaped
@@ -93,7 +93,8 @@ class Dot:
         blocking, size = self.blocking, bytes_of(self.element)
         rows = columns = None
         packed = not blocking.stream and self._columns_in_place() is None
-        if strided(self.a, self.element) is None:
+        there = rows_in_place(self.a, blocking)
+        if strided(self.a, self.element) is None and (there is None or there.guards):
             count = rows_elements(self.a, blocking, by_macro_block=packed and blocking.one_pass)
             rows = self.scratch(count * size + 256)
         if packed:
@@ -131,8 +132,8 @@ class Dot:
 
     def _all_rows(self, buffer: ir.Value | None, first: Index, depth: int) -> Strided:
         """Return all rows, from step `first` of K on: packed, or without a buffer where they are."""
-        if buffer is not None:
-            packer = RowPacker(self.emitter, self.a, buffer, first, depth)
+        if buffer is not None or rows_in_place(self.a, self.blocking) is not None:
+            packer = RowPacker(self.emitter, self.a, buffer, self.blocking, first, depth)
             packer.pack(0, self.blocking.rows)
             return packer.packed(0)
         found = strided(self.a, self.element)
@@ -145,8 +146,11 @@ class Dot:
         blocking, indices, depth = self.blocking, Indices(self.emitter), panels.depth
         prefetcher = Prefetcher(self.emitter, self.a, self.b, blocking, first, depth)
         columns = PanelPacker(self.emitter, self.b, buffer_b, blocking, first, depth, prefetcher.asks_columns)
-        rows = RowPacker(self.emitter, self.a, buffer_a, first, depth, blocking.one_pass, prefetcher.asks_rows)
-        whole = self._all_rows(buffer_a, first, depth) if buffer_a is None or by_depth(self.a) else None
+        rows = RowPacker(
+            self.emitter, self.a, buffer_a, blocking, first, depth, blocking.one_pass, prefetcher.asks_rows
+        )
+        scratch = strided(self.a, self.element) is not None
+        whole = self._all_rows(buffer_a, first, depth) if scratch or rows.by_depth else None
         reader = self._reader(Strided(buffer_b, (blocking.width, 1)), depth * blocking.width)
 
         def one_block(first_panel: Index, _: list[ir.Value]) -> tuple[()]:

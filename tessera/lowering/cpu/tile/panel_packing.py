@@ -1,7 +1,8 @@
 """Copies that put the operands of a matrix product in the order in which the inner loop reads them.
 
-Columns (B) become panels: [panel][k][column of the panel].  Rows (A) become dense, row by row or k by k, whichever way
-their vectors lie.  Everything is read through the operand's rows, so a masked load, a transpose or a widening is part
+Columns (B) become panels: [panel][k][column of the panel].  Rows (A) become dense, row by row: k by k, a block of them
+would lie in as many cache lines as there are steps.  Rows of an array that lie so already are read where they are
+(`rows_in_place`).  Everything is read through the operand's rows, so a masked load, a transpose or a widening is part
 of the copy.
 """
 
@@ -12,16 +13,28 @@ from typing import Final
 from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter, required
 from tessera.lowering.base.indices import Indices
-from tessera.lowering.base.structured_control import for_range, for_vectors, lanes_for, padded, run_either
+from tessera.lowering.base.structured_control import (
+    branch,
+    for_range,
+    for_vectors,
+    lanes_for,
+    padded,
+    run_either,
+)
 from tessera.lowering.cpu.tile.blocking import Blocking
-from tessera.lowering.cpu.tile.loop_nests import versions
-from tessera.lowering.cpu.tile.memory import Memory
+from tessera.lowering.cpu.tile.destinations import MemoryBlock
+from tessera.lowering.cpu.tile.loop_nests import for_blocks, versions
+from tessera.lowering.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.cpu.tile.operands import Frame, Row, Source
 from tessera.lowering.cpu.tile.transposition import transpose
 from tessera.lowering.math.algebra import shaped
 
 _PREFETCH_DISTANCE: Final = 8
 """Rows asked for before they are copied: each lies in pages of its own, where the processor does not look by itself."""
+_MATRIX: Final = 2
+_PAGE: Final = 4096
+_MOST_BYTES: Final = 2 << 20
+"""Of a buffer whose rows are as far apart as the array's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +49,65 @@ class Strided:
 class RowPacker:
     """Packs rows of `a`, `depth` steps of K from `first_depth` on, to `buffer`.
 
-    by_band: whether the buffer has room for some rows only, so that one band takes the place of the other
+    buffer: None where every row is read in place
+    by_macro_block: whether the buffer has room for some rows only, so that one band takes the place of the other
     asked: whether they were asked for before, so that the copy need not
     """
 
     emitter: Emitter
     a: Source
     buffer: ir.Value | None
+    blocking: Blocking
     first_depth: Index
     depth: int
     by_macro_block: bool = False
     asked: bool = False
 
+    @property
+    def by_depth(self) -> bool:
+        """Return whether all rows are packed at once, step by step of K: too few lie across them to be turned."""
+        return lies_across(self.a) and not self._turned
+
+    @property
+    def _turned(self) -> bool:
+        """Return whether squares are turned in registers, since the vectors of `a` run across its rows."""
+        return lies_across(self.a) and min(self.a.shape[0], self.depth) >= self.blocking.lanes > 1
+
     def packed(self, lower: Index) -> Strided:
         """Return the matrix that rows from `lower` on are in, once they are packed."""
-        if by_depth(self.a):
+        if self.by_depth:
             return Strided(required(self.buffer), (1, padded(self.a.shape[0])))
-        indices, stride = Indices(self.emitter), padded(self.depth)
-        start = indices.mul(indices.sub(0, lower), stride) if self.by_macro_block else 0
+        there = rows_in_place(self.a, self.blocking)
+        if there is None:
+            return self._buffered(lower)
+        indices = Indices(self.emitter)
+        place = Memory(self.emitter).address(there.origin, self.first_depth, there.element)
+        inside = indices.all(there.guards)
+        if inside is not None:
+            buffered = self._buffered(lower).pointer
+            place = self.emitter.value("arith.select", [inside, place, buffered], place.type)
+        return Strided(place, (rows_stride(self.a, self.blocking, self.depth), 1))
+
+    def _buffered(self, lower: Index) -> Strided:
+        indices, stride, start = Indices(self.emitter), rows_stride(self.a, self.blocking, self.depth), 0
+        if self.by_macro_block:
+            start = indices.mul(indices.sub(_slack(self.a, self.blocking), lower), stride)
         return Strided(Memory(self.emitter).address(required(self.buffer), start, self.a.element), (stride, 1))
 
     def pack(self, lower: Index, upper: Index) -> None:
         """Pack rows [lower, upper), or all of them where `by_depth`."""
-        versions(self.emitter, (self.a,), lambda inside: self._pack(lower, upper, inside))
+        emit = self._turn if self._turned else self._copy
+        there = rows_in_place(self.a, self.blocking)
+        if there is None:
+            versions(self.emitter, (self.a,), lambda inside: emit(lower, upper, inside))
+        elif there.guards:
+            whole = Indices(self.emitter).both(*there.guards)
+            branch(self.emitter, whole, lambda: (), lambda: emit(lower, upper, False) or ())
 
-    def _pack(self, lower: Index, upper: Index, inside: bool) -> None:
-        packed = self.packed(lower)
+    def _copy(self, lower: Index, upper: Index, inside: bool) -> None:
+        packed = self.packed(lower) if self.by_depth else self._buffered(lower)
         emitter, memory, indices = self.emitter, Memory(self.emitter), Indices(self.emitter)
-        turned = by_depth(self.a)
+        turned = self.by_depth
         inner, outer_axis = (self.a.shape[0], 1) if turned else (self.depth, 0)
         prefetch = None if self.asked else (outer_axis, _PREFETCH_DISTANCE)
 
@@ -83,18 +127,76 @@ class RowPacker:
         first, past = (0, self.depth) if turned else (lower, upper)
         for_range(emitter, first, past, 1, one_row)
 
+    def _turn(self, lower: Index, upper: Index, inside: bool) -> None:
+        """Read squares across the rows, and turn them in registers: along K, then along the rows.
 
-def by_depth(a: Source) -> bool:
-    """Return whether the vectors of `a` run across its rows: then it is packed step by step, all rows at once."""
+        The last squares overlap those before them; where there are fewer rows than a square has, it takes neighbours.
+        """
+        emitter, memory, indices = self.emitter, Memory(self.emitter), Indices(self.emitter)
+        packed, lanes, element = self._buffered(lower), self.blocking.lanes, self.a.element
+        most = self.a.shape[0] - lanes
+
+        def one_square(step: Index, row: Index) -> None:
+            vectors: list[ir.Value] = []
+            for lane in range(lanes):
+                point = (0, indices.add(self.first_depth, indices.add(step, lane)))
+                vectors.append(Frame(emitter, point, 0, inside=inside, prefetch=(1, lanes)).row(self.a).at(row, lanes))
+            for lane, value in enumerate(transpose(emitter, vectors, shaped(lanes, element))):
+                place = indices.add(indices.mul(indices.add(row, lane), packed.strides[0]), step)
+                memory.store(value, memory.address(packed.pointer, place, element), lanes, element)
+
+        def one_step(step: Index) -> None:
+            def one_row(row: Index, _: list[ir.Value]) -> tuple[()]:
+                one_square(step, indices.min(row, most))
+                return ()
+
+            for_range(emitter, lower, upper, lanes, one_row)
+
+        for_blocks(emitter, self.depth, lanes, one_step)
+
+
+def lies_across(a: Source) -> bool:
+    """Return whether the vectors of `a` run across its rows."""
     return a.axis == 0 and a.shape[0] > 1
+
+
+def rows_in_place(a: Source, blocking: Blocking) -> MemoryBlock | None:
+    """Return the block of an array whose rows need no copy where it lies inside: along K they are contiguous.
+
+    A copy where it sticks out has the same distance between rows, so that one loop reads either.  Rows a multiple of a
+    page apart would share few sets of the caches.
+    """
+    if not isinstance(a, MemoryBlock) or len(a.shape) != _MATRIX or a.only is not None or lies_across(a):
+        return None
+    stride, along = a.strides
+    if not isinstance(stride, int) or not isinstance(along, int) or along != 1:
+        return None
+    elements, size = stride * blocking.rows, bytes_of(a.element)
+    fits = padded(blocking.depth_block) <= stride and elements * size <= _MOST_BYTES
+    return a if fits and stride * size % _PAGE else None
+
+
+def rows_stride(a: Source, blocking: Blocking, depth: int) -> int:
+    """Return the distance between rows in a `RowPacker`'s buffer, of blocks of `depth` steps."""
+    there = rows_in_place(a, blocking)
+    stride = None if there is None else there.strides[0]
+    return stride if isinstance(stride, int) else padded(depth)
+
+
+def _slack(a: Source, blocking: Blocking) -> int:
+    """Rows beside those of a band that a square may reach."""
+    return blocking.lanes - 1 if lies_across(a) else 0
 
 
 def rows_elements(a: Source, blocking: Blocking, *, by_macro_block: bool) -> int:
     """Elements a `RowPacker` may write."""
-    if by_depth(a):
-        return blocking.depth_block * padded(blocking.rows)
-    rows = min(blocking.rows, blocking.macro_block * blocking.step) if by_macro_block else blocking.rows
-    return rows * padded(blocking.depth_block)
+    rows = blocking.rows
+    if by_macro_block:
+        rows = min(rows, blocking.macro_block * blocking.step) + 2 * _slack(a, blocking)
+    return max(
+        rows * rows_stride(a, blocking, blocking.depth_block),
+        blocking.depth_block * padded(blocking.rows) if lies_across(a) else 0,
+    )
 
 
 @dataclass(frozen=True, slots=True)

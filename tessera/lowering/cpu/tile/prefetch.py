@@ -17,7 +17,7 @@ from tessera.lowering.cpu.tile.blocking import Blocking
 from tessera.lowering.cpu.tile.destinations import MemoryBlock
 from tessera.lowering.cpu.tile.memory import bytes_of
 from tessera.lowering.cpu.tile.operands import Computed, Moved, Source
-from tessera.lowering.cpu.tile.panel_packing import by_depth
+from tessera.lowering.cpu.tile.panel_packing import lies_across
 
 LINE_BYTES: Final = 64
 _MOST: Final = 8
@@ -53,7 +53,7 @@ class Prefetcher:
     def asks_rows(self) -> bool:
         """Return whether rows are asked for before they are packed."""
         rows, lines = self._lines_of_rows(self.blocking.step)
-        return not by_depth(self.a) and rows * lines <= _MOST * self._segments
+        return not lies_across(self.a) and rows * lines <= _MOST * self._segments
 
     @property
     def asks_columns(self) -> bool:

@@ -11,6 +11,7 @@ ISA's `.approx` instructions:
     sqrt, rsqrt   2 ulp                     2, 1
     sin, cos      absolute 2^-20.9 for |x| <= pi, more beyond it    2
     tanh          absolute 2^-21.5 (f32), relative 2^-10.9 (16-bit floats)    6, 1
+    erf           2 ulp for |x| < 1, absolute 2^-22 beyond it      about 20
     a / b         2 ulp                     about 6
 
 Where a product is added, both round once together.  Sums keep their association.
@@ -23,7 +24,13 @@ from typing import Final
 from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
+from tessera.lowering.math.saturating import ERF_NEAR
 
+# log2(1 - erf(x)) from 1 to 4: minimax in the absolute error of erf (Lawson's iteration), which is 2^-24.4 in f32.
+_LOG2_ERFC: Final = (
+    -0.0038544770945196693, -1.6121228653947914, -0.9442280896992831, -0.12787199141249583, 0.021320288787406105,
+    -0.0016597040265180496,
+)  # fmt: skip
 CONTRACTED: Final = frozenset(("arith.addf", "arith.subf", "arith.mulf"))
 """Operations that may become part of a fused multiply-add."""
 _CONTRACT: Final = "#arith.fastmath<contract>"
@@ -85,6 +92,29 @@ def _tanh(emit: Emitter, x: ir.Value) -> ir.Value:
     return emit.value("math.fma", [inverse, emit.constant(-2.0, "f32"), one], "f32")
 
 
+def _erf(emit: Emitter, x: ir.Value) -> ir.Value:
+    """Emit the polynomial of the exact form near zero, and 1 - 2^p(|x|) beyond 1."""
+    magnitude = emit.value("math.absf", [x], "f32")
+    square = emit.value("arith.mulf", [x, x], "f32")
+    first, *rest = ERF_NEAR
+    near = emit.value("math.fma", [x, _polynomial(emit, square, (first - 1.0, *rest)), x], "f32")
+    # From 4 on the result is 1; minimumf keeps a NaN.
+    clamped = emit.value("arith.minimumf", [magnitude, emit.constant(4.0, "f32")], "f32")
+    left = approximate(emit, "ex2.approx.ftz.f32", _polynomial(emit, clamped, _LOG2_ERFC))
+    far = emit.value("arith.subf", [emit.constant(1.0, "f32"), left], "f32")
+    signed = emit.value("math.copysign", [far, x], "f32")
+    small = emit.value("arith.cmpf", [magnitude, emit.constant(1.0, "f32")], "i1", {"predicate": "4 : i64"})
+    return emit.value("arith.select", [small, near, signed], "f32")
+
+
+def _polynomial(emit: Emitter, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+    """Evaluate a polynomial by Horner's rule in fused multiply-adds, the constant first."""
+    total = emit.constant(coefficients[-1], "f32")
+    for coefficient in coefficients[-2::-1]:
+        total = emit.value("math.fma", [total, x, emit.constant(coefficient, "f32")], "f32")
+    return total
+
+
 _FUNCTIONS: Final[Mapping[str, Callable[..., ir.Value]]] = {
     "math.exp": _exp,
     "math.exp2": _one("ex2.approx.ftz.f32"),
@@ -95,5 +125,6 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., ir.Value]]] = {
     "math.sin": _one("sin.approx.ftz.f32"),
     "math.cos": _one("cos.approx.ftz.f32"),
     "math.tanh": _tanh,
+    "math.erf": _erf,
     "arith.divf": _one("div.full.f32"),
 }

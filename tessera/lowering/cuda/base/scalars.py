@@ -10,6 +10,8 @@ from typing import Final
 
 from tessera.core.errors.catalog import NotOnCuda
 from tessera.core.mlir import ir
+from tessera.core.program.spec import IN_RANGE
+from tessera.lowering.cuda.base.exact_quotients import exact_in_range
 from tessera.lowering.cuda.base.fast_math import fast_operation
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.math.vector_math import NAMES, emit_math
@@ -49,10 +51,9 @@ def scalar_operation(
         return _narrow_double(build, operands[0], result)
     if floats and name not in _NARROW:
         return _wide(build, name, operands, result, attributes)
-    if build.fast:
-        quick = fast_operation(build, name, operands, result, attributes, narrow)
-        if quick is not None:
-            return quick
+    quick = _quick(build, name, operands, result, attributes, narrow)
+    if quick is not None:
+        return quick
     if name == "arith.remf":
         return _remainder(build, operands)
     if name in ("arith.shli", "arith.shrui") and result == "i64" and build.known(operands[1]) is None:
@@ -68,6 +69,22 @@ def scalar_operation(
         return emit_math(build, function, operands, result)
     message = f"the CUDA target has no code for {function} of {result}"
     raise NotOnCuda(message)
+
+
+def _quick(
+    build: IndexBuilder,
+    name: str,
+    operands: Sequence[ir.Value],
+    result: str,
+    attributes: Mapping[str, ir.Attribute | str],
+    narrow: bool,
+) -> ir.Value | None:
+    """Return the operation in a shorter form than that for any operands, None where it has none."""
+    if build.fast:
+        return fast_operation(build, name, operands, result, attributes, narrow)
+    if IN_RANGE in attributes and result == "f32":
+        return exact_in_range(build, name, operands)
+    return None
 
 
 def _wide(

@@ -123,6 +123,14 @@ def tensor_load(
     inline_ptx(build, text, ",".join(["r", "l", *["r"] * rank, "r"]), [target, tensor_map, *coordinates, barrier])
 
 
+def tensor_prefetch(build: IndexBuilder, tensor_map: ir.Value, coordinates: Sequence[ir.Value]) -> None:
+    """Let the copy engine bring a box of an array into the L2 cache; `coordinates` are i32, innermost axis first."""
+    rank = len(coordinates)
+    places = ", ".join(f"${1 + number}" for number in range(rank))
+    text = f"cp.async.bulk.prefetch.tensor.{rank}d.L2.global [$0, {{{places}}}];"
+    inline_ptx(build, text, ",".join(["l", *["r"] * rank]), [tensor_map, *coordinates])
+
+
 def tensor_map_prefetch(build: IndexBuilder, tensor_map: ir.Value) -> None:
     """Let the copy engine fetch a tensor map before the first copy needs it."""
     inline_ptx(build, "prefetch.tensormap [$0];", "l", [tensor_map])
@@ -164,6 +172,12 @@ def fence_async_shared(build: IndexBuilder) -> None:
 def set_registers(build: IndexBuilder, count: int, *, more: bool) -> None:
     """Give a warp group `count` registers a lane."""
     inline_ptx(build, f"setmaxnreg.{'inc' if more else 'dec'}.sync.aligned.u32 {count};", "")
+
+
+def rounded_pair(build: IndexBuilder, values: Sequence[ir.Value], element: str) -> ir.Value:
+    """Convert two f32 to a pair of 16-bit floats, to nearest even; the first is in the lower half of an i32."""
+    low, high = values
+    return inline_ptx(build, f"cvt.rn.{element}x2.f32 $0, $1, $2;", "=r,f,f", [high, low], ["i32"])[0]
 
 
 # -- warp group MMAs ---------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tessera.lowering.cuda.base.scalars import NOT_POSITIVE, scalar_operation
 from tessera.lowering.cuda.epilogue.tma import store_copied
 from tessera.lowering.cuda.epilogue.unaligned_rows import store_rows
 from tessera.lowering.cuda.epilogue.warp import store_in_loop
+from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma import fma, mma_sync, wgmma
 from tessera.lowering.cuda.mma.lazy_rescale import rescaled
 from tessera.lowering.cuda.pipeline.cp_async_pipeline import CpAsyncCopies
@@ -25,7 +26,7 @@ from tessera.lowering.cuda.storage.bounds_comparisons import compared, compares_
 from tessera.lowering.cuda.storage.emit_context import WindowContext
 from tessera.lowering.cuda.storage.global_access import load_tile, store_tile
 from tessera.lowering.cuda.storage.reductions import reduce_tile
-from tessera.lowering.cuda.storage.register_tiles import RegisterTile, broadcast, made_of, renamed
+from tessera.lowering.cuda.storage.register_tiles import RegisterTile, broadcast, from_words, made_of, renamed
 from tessera.lowering.cuda.storage.shared_access import read_vector
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
 from tessera.lowering.cuda.storage.streamed_reduction import reduce_stream
@@ -104,7 +105,8 @@ def _elementwise(host: TileOperationContext, op: AnyOp) -> None:
     elif compares_places(op):
         values = compared(host.build, operands[0], operands[1], own_attributes(op))
     elif name == "arith.truncf" and _converts_accumulators(host, op) and len(set(operands[0])) == layout.count > 1:
-        values = _rounded(host.build, operands[0], element)
+        separate = any(use.owner.operation.name != "tessera.store" for use in result.uses)
+        values = _rounded(host.build, operands[0], element, separate=separate)
     else:
         values = _each(host.build, name, operands, element, attributes)
     host.define(result, RegisterTile(layout, element, values))
@@ -133,14 +135,22 @@ def _converts_accumulators(host: TileOperationContext, op: AnyOp) -> bool:
     return summed and kinds[0] == "f32" and kinds[1] in ("f16", "bf16")
 
 
-def _rounded(build: IndexBuilder, values: Sequence[ir.Value], element: str) -> tuple[ir.Value, ...]:
+def _rounded(
+    build: IndexBuilder, values: Sequence[ir.Value], element: str, *, separate: bool
+) -> tuple[ir.Value, ...]:  # fmt: skip
     """Convert to 16-bit floats in pairs, as the hardware does.
+
+    separate: whether more is computed of each of them than what is stored as pairs
 
     ptxas takes single conversions of accumulators for readers of MMAs in flight, and serializes those.
     """
     found: list[ir.Value] = []
     for first in range(0, len(values), 2):
-        pair = build.value("arith.truncf", [build.vector(values[first : first + 2])], f"vector<2x{element}>")
+        two = values[first : first + 2]
+        if separate:  # LLVM would take the conversion apart, too
+            found += from_words(build, [sm90.rounded_pair(build, two, element)], element)
+            continue
+        pair = build.value("arith.truncf", [build.vector(two)], f"vector<2x{element}>")
         found += [build.element(pair, number) for number in range(2)]
     return tuple(found)
 
@@ -201,6 +211,9 @@ def _transpose(host: TileOperationContext, op: AnyOp) -> None:
 
 
 def _reshape(host: TileOperationContext, op: AnyOp) -> None:
+    if isinstance(staged := host.env[op.operands[0]], SharedTile):
+        host.env[op.results[0]] = staged  # a box, whose rows lie one after the other
+        return
     found = host.tile(op.operands[0])
     before, after = found.shape, host.layout(op.results[0]).shape
     tile = made_of(found, found.layout.reshaped(after), renamed, lambda layout: layout.reshaped(before))

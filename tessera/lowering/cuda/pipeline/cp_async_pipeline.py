@@ -227,7 +227,7 @@ class CpAsyncCopies:
 
 
 def copy_window(build: IndexBuilder, warp_set: WarpSet, window: Window, target: SharedTile) -> None:
-    """Start copying a window of two axes: 16 bytes at a time where its rows are aligned to that, else 4, else none.
+    """Start copying a window: 16 bytes at a time where its rows are aligned to that, else 4, else none.
 
     Rows that are aligned to neither are copied at once, through registers: shifted into place, or element by element
     where rows have gaps between elements.
@@ -294,13 +294,18 @@ def _alignment(build: IndexBuilder, window: Window, size: int) -> ir.Value:
 
 
 def _pieces(build: IndexBuilder, warp_set: WarpSet, window: Window, target: SharedTile, size: int) -> None:
-    """Copy `size` bytes at a time; what lies outside the array arrives as zeros."""
+    """Copy `size` bytes at a time; what lies outside the array arrives as zeros.  A box's pixels are rows in turn."""
     panels, memory = target.panels, window.memory
     count = size // panels.size
-    layout = blocked((panels.rows, panels.columns), count, warp_set.bits)
+    matrix = (panels.rows, panels.columns)
+    layout = blocked(matrix, count, warp_set.bits).reshaped(tuple(window.extents))
     places = warp_set.places(layout)
     lane = places.parts(0)[0]
-    cursor = Cursor(build, target, *lane)
+    *outer, column = lane
+    row = outer[0]
+    for extent, part in zip(window.extents[1:-1], outer[1:], strict=True):
+        row = build.add(build.mul(row, extent), part)
+    cursor = Cursor(build, target, row, column)
     kept = [axis for axis in range(len(window.starts)) if axis not in window.dropped]
     first = address(build, memory, window.place(build, lane))
     with build.when(warp_set.owns(layout)):
@@ -310,7 +315,7 @@ def _pieces(build: IndexBuilder, warp_set: WarpSet, window: Window, target: Shar
             far: Index = 0
             for axis, along in zip(kept, constant, strict=True):
                 far = build.add(far, build.mul(memory.strides[axis], along))
-            place, offset = cursor.at(*constant)
+            place, offset = cursor.at(*coordinates(layout.element(register), matrix))
             source = build.offset(first, far, memory.element)
             copy_async(build, place, offset, source, size, _amount(build, window, indices, size, panels.size))
 

@@ -1,6 +1,6 @@
 """Drive the TMA pipelines of a kernel: the producer acquires and fills stages, consumers wait for and release them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from tessera.core.artifact import Slot, TensorMap
@@ -9,7 +9,7 @@ from tessera.core.program.types import Array
 from tessera.core.resources import Buffers
 from tessera.lowering.base.attributes import dropped_axes
 from tessera.lowering.base.emit import required
-from tessera.lowering.base.ir_walk import ancestors
+from tessera.lowering.base.ir_walk import ancestors, shape_of
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.base.index_builder import LOCAL
 from tessera.lowering.cuda.base.profile_records import phase
@@ -20,6 +20,7 @@ from tessera.lowering.cuda.schedule.mma_selection import WGMMA
 from tessera.lowering.cuda.schedule.multibuffer import AsyncMmaPlan, PipelinePlan, is_vector
 from tessera.lowering.cuda.schedule.view import ScheduleView
 from tessera.lowering.cuda.storage import emit_context as host
+from tessera.lowering.cuda.storage.global_access import begins_aligned
 from tessera.lowering.cuda.storage.register_tiles import Pending, RegisterTile
 from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
 from tessera.lowering.cuda.storage.shared_tile import SharedTile, box_of, panels_of
@@ -153,6 +154,7 @@ class Pipelines:
         """Start the TMA copies of a load; the producer warp skips other operations on tiles."""
         number = self._number(op)
         if number is None:
+            self._prefetch(host, op)
             return
         ring, now = self._rings[number], self._now[number]
         build, panels = host.build, panels_of(op)
@@ -168,8 +170,8 @@ class Pipelines:
         cluster = self._plan.schedule.cluster if op in self._plan.shared else 1
         # Each block of a cluster loads a part of what they share: some of the panels, or some rows of the only panel.
         parts = cluster if panels.count == 1 else 1
-        rows = panels.rows // parts, panels.width
-        box = box_of(rows, dropped, len(starts))
+        outer_extent, *rest = shape_of(op.results[0])
+        box = box_of((outer_extent // parts, *rest[:-1], panels.width), dropped, len(starts))
         plan = self._plan
         window = TensorMap(box, panels.swizzle, rounded=op in plan.rounded, padded_rows=op in plan.padded_rows)
         pointer = self.tensor_map(parameter, window)
@@ -182,7 +184,7 @@ class Pipelines:
                 first = build.mul(rank, panels.count // cluster)
             else:
                 outer = next(axis for axis in range(len(places)) if axis not in dropped)
-                places[outer] = build.add(places[outer], build.mul(rank, panels.rows // parts))
+                places[outer] = build.add(places[outer], build.mul(rank, outer_extent // parts))
                 offset = build.to_word(build.mul(rank, panels.panel_bytes // parts))
                 target = build.value("arith.addi", [target, offset], "i32")
         for number_of_panel in range(panels.count // cluster if parts == 1 else 1):
@@ -192,6 +194,20 @@ class Pipelines:
             offset = build.to_word(build.mul(panel, panels.panel_bytes))
             place = build.value("arith.addi", [target, offset], "i32")
             sm90.tensor_load(build, place, pointer, coordinates, ring.full(now), cluster)
+
+    def _prefetch(self, host: PipelineContext, op: AnyOp) -> None:
+        """Bring a tile that an epilogue reads into the L2 cache, while the products before it are summed."""
+        inside = any(_holds(ring.block.owner, op.operation.block) for ring in self._plan.rings)
+        if op.name != "tessera.load" or inside or not isinstance(op.operands[0], ir.BlockArgument):
+            return
+        memory, *starts = op.operands
+        parameter, dropped = self.parameter(memory), dropped_axes(op)
+        kind, shape = self.array(parameter), shape_of(op.results[0])
+        if not kind.aligned or not begins_aligned(kind, starts[-1]) or not has_box(kind, shape, dropped):
+            return
+        pointer = self.tensor_map(parameter, TensorMap(box_of(shape, dropped, len(starts))))
+        coordinates = [host.build.to_word(v) for v in reversed(host.env.scalars(starts))]
+        sm90.tensor_prefetch(host.build, pointer, coordinates)
 
     def tensor_map(self, parameter: int, box: TensorMap) -> ir.Value:
         """Return the pointer to a tensor map of an array parameter, itself a parameter of the GPU function."""
@@ -352,6 +368,13 @@ class Pipelines:
         base = self._rings[number].data(self._now[number])
         offset = self._offsets[op]
         return build.value("arith.addi", [base, build.word(offset)], "i32") if offset else base
+
+
+def has_box(kind: Array, shape: Sequence[int], dropped: Collection[int]) -> bool:
+    """Return whether TMA can prefetch a tile of an array, and the tile is of many rows."""
+    if len(kind.shape) > 5 or len(kind.shape) - 1 in dropped or len(shape) != 2 or kind.dtype.bits not in (16, 32):
+        return False
+    return min(shape) >= 8 and max(shape) <= 256 and shape[1] * kind.dtype.bytes % 16 == 0
 
 
 def _holds(op: AnyOp, block: ir.Block) -> bool:

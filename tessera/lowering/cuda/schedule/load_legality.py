@@ -1,5 +1,7 @@
 """Check which loads can be copied to shared memory unchanged: by TMA, or by the consumer warps (cp.async)."""
 
+import math
+
 from tessera.core.mlir import AnyOp
 from tessera.core.program.types import Array
 from tessera.lowering.base.attributes import dropped_axes
@@ -37,9 +39,9 @@ def _has_box(kernel: ScheduleContext, load: AnyOp) -> bool:
     dropped = dropped_axes(load)
     last = len(kind.shape) - 1
     shape = shape_of(load.results[0])
-    if last in dropped or len(shape) != 2 or shape[0] > 256:
+    if last in dropped or len(shape) < 2 or math.prod(shape[:-1]) > 256:
         return False
-    return shape[1] * width(element_of(load.results[0])) // 8 >= 32
+    return shape[-1] * width(element_of(load.results[0])) // 8 >= 32
 
 
 def is_tma_vector_load(kernel: ScheduleContext, load: AnyOp) -> bool:
@@ -55,14 +57,19 @@ def is_tma_vector_load(kernel: ScheduleContext, load: AnyOp) -> bool:
 
 
 def is_cp_async_load(kernel: ScheduleContext, load: AnyOp) -> bool:
-    """Return whether lanes can copy a load with cp.async: a tile of rows of any array that the kernel only reads."""
+    """Return whether lanes can copy a load with cp.async: a tile of rows of any array that the kernel only reads.
+
+    Of a box of several axes they copy 16 bytes of a pixel at a time, where these are aligned.
+    """
     numbers = kernel.parameters(load.operands[0])
     if not numbers or numbers & kernel.plan.written:
         return False
     kind = kernel.program.parameters[next(iter(numbers))].value.type
     shape = shape_of(load.results[0])
     dropped = dropped_axes(load)
-    if not isinstance(kind, Array) or len(shape) != 2 or len(kind.shape) - 1 in dropped:
+    if not isinstance(kind, Array) or len(shape) < 2 or len(kind.shape) - 1 in dropped:
+        return False
+    if len(shape) > 2 and (kernel.access_bytes(load) != 16 or any(extent & (extent - 1) for extent in shape)):
         return False
     # Eight rows are what swizzles repeat after, and 16 bytes what they move.
-    return shape[0] >= 8 and shape[1] * kind.dtype.bytes >= 16
+    return math.prod(shape[:-1]) >= 8 and shape[-1] * kind.dtype.bytes >= 16

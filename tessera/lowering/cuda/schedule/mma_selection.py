@@ -93,12 +93,19 @@ def _suits_groups(op: AnyOp, chip: Architecture, warps: int) -> bool:
 def _rounded_on_the_way(op: AnyOp, copied: Callable[[AnyOp], bool]) -> bool:
     """Return whether TMA can round both operands to tf32 for wgmma, which would truncate them.
 
-    It does so for every reader.  One operand has to lie along K; the other may come from registers.
+    It does so for every reader, which must round them too.  One operand has to lie along K; the other may come from
+    registers.
     """
     loads = [source_load(operand) for operand in list(op.operands)[:2]]
     return any(lies_along_k(op)) and all(
-        load is not None and copied(load) and readers(load.results[0]) == [op] for load in loads
+        load is not None and copied(load) and _rounded_alike(readers(load.results[0]), op) for load in loads
     )
+
+
+def _rounded_alike(found: list[AnyOp], op: AnyOp) -> bool:
+    """Return whether all readers of a tile are products that round it as `op` does, which reads it once."""
+    alike = all(COMPUTE in each.attributes and each.attributes[COMPUTE] == op.attributes[COMPUTE] for each in found)
+    return alike and found.count(op) == 1
 
 
 def lies_along_k(op: AnyOp) -> tuple[bool, bool]:

@@ -161,11 +161,23 @@ def is_vector(load: AnyOp) -> bool:
 
 
 def source_load(value: ir.Value) -> AnyOp | None:
-    """Return the load that `value` is the result of, or the transpose of its result."""
+    """Return the load that `value` is the result of, its rows one after the other, or the transpose of that."""
     op = None if isinstance(value.owner, ir.Block) else value.owner.operation
-    if op is not None and op.name == "tessera.transpose":
+    if op is not None and (op.name == "tessera.transpose" or joins_rows(op)):
         return source_load(op.operands[0])
     return op if op is not None and op.name == "tessera.load" else None
+
+
+def joins_rows(op: AnyOp) -> bool:
+    """Return whether an operation gives the rows of a loaded box of several axes as those of a matrix.
+
+    They lie in this order wherever the box is copied to: images, rows and columns of pixels are the rows of a product.
+    """
+    if op.name != "tessera.reshape" or isinstance(op.operands[0].owner, ir.Block):
+        return False
+    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
+    loaded = op.operands[0].owner.operation.name == "tessera.load"
+    return loaded and len(before) > len(after) == _AXES and before[-1] == after[-1]
 
 
 def is_transposed(value: ir.Value) -> bool:
@@ -177,7 +189,7 @@ def only_products(value: ir.Value, dots: list[AnyOp]) -> bool:
     """Return whether a tile is read as an operand of products alone."""
     for use in value.uses:
         op = use.owner.operation
-        if op.name == "tessera.transpose":
+        if op.name == "tessera.transpose" or joins_rows(op):
             if not only_products(op.results[0], dots):
                 return False
         elif op not in dots or use.operand_number > 1:
@@ -200,7 +212,7 @@ def readers(value: ir.Value) -> list[AnyOp]:
     found: list[AnyOp] = []
     for use in value.uses:
         op = use.owner.operation
-        found += readers(op.results[0]) if op.name == "tessera.transpose" else [op]
+        found += readers(op.results[0]) if op.name == "tessera.transpose" or joins_rows(op) else [op]
     return found
 
 
@@ -257,7 +269,7 @@ def find_deferred(block: ir.Block, rings: list[PipelinePlan]) -> DeferredPlan | 
     if regions != [loop] or stores != [store] or costly or not alike:
         return None
     stored = store.operands[1]
-    fits = len(shape_of(stored)) == _AXES and width(element_of(stored)) == _STORED_BITS
+    fits = len(shape_of(stored)) >= _AXES and width(element_of(stored)) == _STORED_BITS
     return DeferredPlan(store, loop) if fits else None
 
 

@@ -10,7 +10,7 @@ from tessera.lowering.base.attributes import dropped_axes
 from tessera.lowering.base.ir_walk import element_of, shape_of
 from tessera.lowering.cuda.base.index_builder import width
 from tessera.lowering.cuda.storage.global_access import before_array, begins_aligned
-from tessera.lowering.cuda.storage.shared_tile import SwizzledPanels
+from tessera.lowering.cuda.storage.shared_tile import SwizzledPanels, row_blocks
 
 _LINE: Final = 128
 _GROUP_BITS: Final = 2
@@ -22,18 +22,26 @@ _MOST_ROWS: Final = 128
 def copied_panels(op: AnyOp, layout: Layout, array: Array) -> SwizzledPanels | None:
     """Return the swizzled panels that stage one column block of a tile for a TMA store; None where TMA cannot.
 
-    TMA stores tiles of at most 128 rows whose lanes hold parts of every column block: accumulators.  It would store
-    the padding of a tile too.
+    TMA stores tiles of at most 128 rows, and boxes of several axes 128 rows at a time, whose lanes hold parts of every
+    column block: accumulators.  It would store the padding of a tile too.
     """
     stored = op.operands[1]
-    if len(layout.shape) != 2 or layout.shape[0] > _MOST_ROWS or tuple(shape_of(stored)) != layout.shape:
+    if len(layout.shape) < 2 or tuple(shape_of(stored)) != layout.shape:
         return None
-    if not may_copy(op, array):
+    blocks, outer_extent = row_blocks(layout.shape), layout.shape[0]
+    rows, columns = (layout := of_matrix(layout)).shape
+    if rows > _MOST_ROWS * blocks or outer_extent % blocks or not may_copy(op, array):
         return None
     size = width(element_of(stored)) // 8
-    panels = SwizzledPanels(layout.shape[0], min(layout.shape[1], _LINE // size), size)
+    panels = SwizzledPanels(rows // blocks, min(columns, _LINE // size), size)
     outer = [bit for bit in axis_bits(layout.shape, 1) if bit >= panels.columns]
     return panels if panels.swizzle == _LINE and all(bit in layout.registers for bit in outer) else None
+
+
+def of_matrix(layout: Layout) -> Layout:
+    """Return the layout of a box of several axes as that of a matrix: its last axis are columns, the others rows."""
+    *outer, columns = layout.shape
+    return layout.reshaped((math.prod(outer), columns)) if len(outer) > 1 else layout
 
 
 def may_copy(op: AnyOp, array: Array) -> bool:
@@ -49,14 +57,23 @@ def may_copy(op: AnyOp, array: Array) -> bool:
 
 
 def own_rows(layout: Layout, warps: int) -> bool:
-    """Return whether each warp group holds rows of its own: the first part of them, the second, and so on."""
+    """Return whether each warp group holds rows of its own: the first part of them, the second, and so on.
+
+    Of a box of several axes these are parts of each block of 128 rows, which all have the same registers.
+    """
     groups = warps >> _GROUP_BITS
-    if groups < 2 or len(layout.shape) != 2:
+    if groups < 2 or len(layout.shape) < 2:
         return False
-    part = math.prod(layout.shape) // groups
+    blocks = row_blocks(layout.shape)
+    if blocks > 1 and layout.shape[0] % (blocks * groups):
+        return False
+    block = math.prod(layout.shape) // blocks
+    part = block // groups
     inner, outer = layout.warps[:_GROUP_BITS], layout.warps[_GROUP_BITS:]
-    return outer == tuple(part << bit for bit in range(len(outer))) and all(
-        basis < part for basis in (*layout.registers, *layout.lanes, *inner)
+    return (
+        outer == tuple(part << bit for bit in range(len(outer)))
+        and all(basis < part for basis in (*layout.lanes, *inner))
+        and all(basis < part or basis >= block for basis in layout.registers)
     )
 
 

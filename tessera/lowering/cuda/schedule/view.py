@@ -42,8 +42,10 @@ from tessera.lowering.cuda.schedule.memory_dependences import MemoryOrder, order
 from tessera.lowering.cuda.schedule.mma_overlap import OverlapPlan, find_overlaps
 from tessera.lowering.cuda.schedule.mma_selection import may_run_on
 from tessera.lowering.cuda.schedule.multibuffer import AsyncMmaPlan, DeferredPlan, PipelinePlan, rings_of, running_from
+from tessera.lowering.cuda.storage.shared_tile import row_blocks
 from tessera.lowering.cuda.storage.streamed_reduction import StreamedTile, stream_of
 
+_AXES = 2
 _BLOCK_BYTES = 128
 _WRITES = ("tessera.store", "tessera.masked_store", "tessera.write")
 _READS = ("tessera.load", "tessera.gather", "tessera.read")
@@ -255,12 +257,12 @@ def padded(shape: Sequence[int]) -> tuple[int, ...]:
 
 def is_matrix_store(op: AnyOp) -> bool:
     """Return whether an operation stores a tile of rows and columns, which may be staged for TMA."""
-    return op.name == "tessera.store" and is_tile(op.operands[1].type) and len(shape_of(op.operands[1])) == 2
+    return op.name == "tessera.store" and is_tile(op.operands[1].type) and len(shape_of(op.operands[1])) >= _AXES
 
 
 def column_blocks(op: AnyOp) -> int:
-    """Return the number of 128-byte column blocks of a stored tile."""
+    """Return the number of column blocks of a stored tile, each of 128 rows of 128 bytes."""
     if op.name != "tessera.store" or not is_tile(op.operands[1].type):
         return 1
     stored = op.operands[1]
-    return max(1, shape_of(stored)[-1] * width(element_of(stored)) // 8 // _BLOCK_BYTES)
+    return max(1, shape_of(stored)[-1] * width(element_of(stored)) // 8 // _BLOCK_BYTES) * row_blocks(shape_of(stored))

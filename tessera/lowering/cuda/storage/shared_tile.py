@@ -1,5 +1,6 @@
 """Describe tiles in shared memory, in the swizzled layouts that TMA writes and tensor cores read."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,6 +9,8 @@ from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.cuda.base.index_builder import width
 
 _LINE: Final = 128
+BLOCK_ROWS: Final = 128
+"""Rows of a tile that are stored at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,19 @@ class SharedTile:
 
 
 def panels_of(load: AnyOp) -> SwizzledPanels:
-    """Return the layout in shared memory of the tile that a load reads; a vector is one row."""
+    """Return the layout in shared memory of the tile that a load reads; a vector is one row, a box one a pixel."""
     kind = ir.ShapedType(load.results[0].type)
-    rows, columns = (1, *kind.shape)[-2:]
-    return SwizzledPanels(rows, columns, width(str(kind.element_type)) // 8)
+    *outer, columns = kind.shape
+    return SwizzledPanels(math.prod(outer), columns, width(str(kind.element_type)) // 8)
 
 
 def box_of(extents: Sequence[int], dropped: Collection[int], rank: int) -> tuple[int, ...]:
     """Return the TMA box for an array of `rank` axes: `extents`, and 1 along the axes dropped."""
     left = iter(extents)
     return tuple(1 if axis in dropped else next(left) for axis in range(rank))
+
+
+def row_blocks(shape: Sequence[int]) -> int:
+    """Return how many blocks of 128 rows a stored box of several axes has, one after the other; a matrix is one."""
+    *outer, _ = shape
+    return max(1, math.prod(outer) // BLOCK_ROWS) if len(outer) > 1 else 1

@@ -72,7 +72,8 @@ class _State:
 class Extractor:
     """Chooses the cheapest graph of an e-graph.
 
-    original: what the graph was; tried: every choice that was priced, by what rules were applied to
+    original: what the graph was; tried: the best choice of those that were priced, by what rules were applied to
+    seen: all of them
     """
 
     def __init__(self, egraph: EGraph) -> None:
@@ -88,6 +89,7 @@ class Extractor:
             for kid in node.kids:
                 self.users[kid].add(number)
         self.tried: dict[frozenset[Step], Selection] = {}
+        self.seen: dict[tuple[tuple[int, ENode], ...], Selection] = {}
         self.original = self._noted({number: egraph.members[number][0] for number in self.order})
         self.start = self._bottom_up(frozenset(), frozenset(), {}, set(self.order))
 
@@ -111,8 +113,7 @@ class Extractor:
         trials = improved = 1
         while improved and trials < most:
             improved = 0
-            for number, node in list(self._moves(best, state)):
-                moved = self._moved(state, number, node)
+            for moved in self._next_states(best, state):
                 found = self._selected(moved)
                 trials += 1
                 if found is not None and found.price < best.price:
@@ -121,20 +122,37 @@ class Extractor:
                     break
         return best
 
-    def _moves(self, best: Selection, state: "_State") -> Iterator[tuple[int, ENode | None]]:
-        """Yield what to try: classes that rules made as if paid for, and nodes that they made left out."""
+    def _next_states(self, best: Selection, state: "_State") -> Iterator["_State"]:
+        """Yield what to try: classes that rules made as if paid for, nodes that they made left out, values left out.
+
+        What several products need pays until none of them does: it is left out for all of them at once.
+        """
         for number in self.order:
             made = self.made[self.egraph.members[number][0]]
             if made and number not in best.choice and number not in state.free and len(self.users[number]) > 1:
-                yield number, None
+                yield self._moved(state, number)
         for number in best.order:
             if self.made[best.choice[number]] and len(self.egraph.members[number]) > 1:
-                yield number, best.choice[number]
+                yield self._moved(state, number, best.choice[number])
+        for number in self._avoidable(best):
+            yield self._moved(state, number, *self.egraph.members[number])
 
-    def _moved(self, state: "_State", number: int, node: ENode | None) -> "_State":
-        """Return a state in which a class is paid for, or lacks a node; only what needs that class is looked at."""
-        free = state.free | {number} if node is None else state.free
-        banned = state.banned if node is None else state.banned | {node}
+    def _avoidable(self, best: Selection) -> Iterator[int]:
+        """Yield the operands of products that are computed for these alone, and that each could do without."""
+        members = self.egraph.members
+        users: dict[int, list[int]] = {}
+        for user in best.order:
+            for kid in best.choice[user].kids:
+                users.setdefault(kid, []).append(user)
+        for number, mine in users.items():
+            for_products = best.choice[number].op == "map" and all(best.choice[user].op == "contract" for user in mine)
+            if for_products and all(any(number not in node.kids for node in members[user]) for user in mine):
+                yield number
+
+    def _moved(self, state: "_State", number: int, *nodes: ENode) -> "_State":
+        """Return a state in which a class is paid for, or lacks nodes; only what needs that class is looked at."""
+        free = state.free if nodes else state.free | {number}
+        banned = state.banned | set(nodes)
         gone, kept = 0, state.best
         lost = 1 << number
         while lost & ~gone:
@@ -167,8 +185,12 @@ class Extractor:
     def _noted(self, nodes: Mapping[int, ENode]) -> Selection:
         """Price a choice, and keep it if it is the best one that its rules make."""
         order = _needed(self.roots, nodes)
-        selection = Selection(nodes, order, price(self.egraph, order, nodes, self.roots))
-        selection = Selection({number: nodes[number] for number in order}, order, selection.price)
+        choice = {number: nodes[number] for number in order}
+        key = tuple(choice.items())
+        known = self.seen.get(key)
+        if known is not None:
+            return known
+        selection = self.seen[key] = Selection(choice, order, price(self.egraph, order, nodes, self.roots))
         applied = selection.applied(self.egraph)
         known = self.tried.get(applied)
         if known is None or selection.price < known.price:

@@ -14,6 +14,7 @@ from math import prod
 from typing import Final
 
 from tessera.core.graph.expr import Apply, Argument, Literal, walk
+from tessera.core.graph.extents import larger
 from tessera.core.graph.index_maps import IndexMap, is_reshape
 from tessera.lowering.graph.egraph.contractions import contraction, extents_of
 from tessera.lowering.graph.egraph.egraph import INPUT, RESULT, EGraph, ENode
@@ -104,7 +105,7 @@ def node_price(egraph: EGraph, node: ENode, number: int) -> int:
     moved = moving_time(sum(egraph.type_of(kid).bytes for kid in node.kids) + egraph.type_of(number).bytes)
     match node.op:
         case "contract":
-            return LAUNCH + max(_multiplying(egraph, node), moved)
+            return LAUNCH + larger(_multiplying(egraph, node), moved)
         case "map":
             made = any(_in_registers(egraph, kid, number) for kid in node.kids)
             return _computing(egraph, node, number) + (moved // 8 if made else moved + LAUNCH // 2)
@@ -224,5 +225,5 @@ def price(egraph: EGraph, order: Sequence[int], choice: Mapping[int, ENode], roo
     for root in dict.fromkeys(roots):
         kernels.give(root)
     traffic = kernels.traffic()
-    time = sum(LAUNCH + max(work, moving_time(traffic[home])) for home, work in kernels.work.items())
+    time = sum(LAUNCH + larger(work, moving_time(traffic[home])) for home, work in kernels.work.items())
     return Price(time, len(kernels.work), flops, sum(traffic.values()))

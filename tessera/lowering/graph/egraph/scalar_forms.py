@@ -66,7 +66,7 @@ def product_of(node: ENode) -> ScalarProduct | None:
     body = node.body
     assert isinstance(body, Argument | Literal | Apply)
     stored = body.dtype
-    if isinstance(body, Apply) and body.opcode == "cast" and isinstance(body.operands[0], Apply):
+    if isinstance(body, Apply) and body.opcode == "cast" and _is_rounding(body):
         body = body.operands[0]
     if body.dtype not in _WIDE or not stored.is_float:
         return None
@@ -101,6 +101,12 @@ def _product(expr: Expr) -> tuple[float, tuple[tuple[int, int], ...]] | None:
             return first[0] / second[0], (*first[1], *((place, -power) for place, power in second[1]))
         case _:
             return None
+
+
+def _is_rounding(body: Apply) -> bool:
+    """Return whether a conversion rounds what a product may have been computed in."""
+    (inner,) = body.operands
+    return isinstance(inner, Apply) or (isinstance(inner, Argument) and inner.dtype in _WIDE)
 
 
 def _is_exact(narrow: DType, wide: DType) -> bool:

@@ -274,6 +274,8 @@ def _distribute(egraph: EGraph) -> Iterator[RuleMatch]:
 
     before: contract(x[i, k] - m[i], w[k, j])
     after:  contract(x, w) - contract(m, w), in which m is no longer repeated
+
+    What is less a statistic of itself stays: a mean far from 0 would leave the difference of two large products.
     """
     known = {(tuple(map(egraph.find, each.operands)), each.labels, each.result) for _, each in contractions(egraph)}
     for number, each in contractions(egraph):
@@ -286,8 +288,23 @@ def _distribute(egraph: EGraph) -> Iterator[RuleMatch]:
                      _put(part.axes, each.labels[1 - place], place), each.result) in known
                     for part in parts
                 ]  # fmt: skip
-                if any(len(part.axes) < len(mine) for part in parts) or any(there):
+                repeated = any(len(part.axes) < len(mine) for part in parts)
+                if (repeated and not _is_centred(egraph, terms)) or any(there):
                     yield RuleMatch(number, (each.node, node), _distributed(egraph, each, place, parts))
+
+
+def _is_centred(egraph: EGraph, terms: Sequence[ScalarFactor]) -> bool:
+    """Return whether something that was computed of a term, such as its mean along an axis, is taken away from it."""
+    for term in terms:
+        found, stack = set[int](), [each.kid for each in terms if each.power * term.power < 0]
+        while stack:
+            number = egraph.find(stack.pop())
+            if number not in found:
+                found.add(number)
+                stack += [kid for node in egraph.members[number] for kid in node.kids]
+        if egraph.find(term.kid) in found:
+            return True
+    return False
 
 
 def _distributed(egraph: EGraph, each: Contraction, place: int, parts: Sequence[ScalarFactor]) -> Callable[[], int]:

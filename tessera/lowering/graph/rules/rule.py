@@ -25,11 +25,16 @@ Finder: TypeAlias = Callable[[EGraph], Iterator[RuleMatch]]
 
 @dataclass(frozen=True, slots=True)
 class RewriteRule:
-    """A rule.  klass: what it may change, a key of `CLASSES`; find: yields its matches in a fixed order."""
+    """A rule.
+
+    klass: what it may change, a key of `CLASSES`; find: yields its matches in a fixed order
+    also: further classes, for what it changes beside
+    """
 
     name: str
     klass: str
     find: Finder
+    also: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:

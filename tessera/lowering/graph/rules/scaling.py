@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from tessera.core.base.dtypes import bf16
 from tessera.lowering.graph.egraph.contractions import Contraction, contract, contractions, extents_of, without_tile
 from tessera.lowering.graph.egraph.egraph import EGraph
 from tessera.lowering.graph.egraph.scalar_forms import ScalarFactor, ScalarProduct, build_product, products_of
@@ -33,11 +34,24 @@ def _behind(egraph: EGraph, each: Contraction, place: int, product: ScalarProduc
     other = each.labels[1 - place]
     if not (moved or abs(product.number) != 1) or not set(each.summed) <= left | set(other):
         return None
-    if not rest and (not each.summed or product.stored != product.dtype):
+    if product.stored != product.dtype and not _stays_in_range(egraph, rest, product):
+        return None
+    if not rest and not each.summed:
         return None
     if product.dtype != egraph.type_of(each.node_class(egraph)).dtype:
         return None
     return lambda: _product_then_scales(egraph, each, place, product, rest, moved)
+
+
+def _stays_in_range(egraph: EGraph, rest: Sequence[ScalarFactor], product: ScalarProduct) -> bool:
+    """Return whether what is left of a rounded product is one factor that fits its type.
+
+    What is normalized fits any type; before its scale, it may be too large or too small for f16: f16 has to be f16
+    already, and bf16 has the exponents of f32.
+    """
+    if len(rest) != 1 or rest[0].power != 1:
+        return False
+    return product.stored in (bf16, egraph.type_of(rest[0].kid).dtype)
 
 
 def _product_then_scales(

@@ -4,14 +4,15 @@ from collections.abc import Collection
 from typing import Final
 
 from tessera.core.graph.permissions import BITS
-from tessera.lowering.graph.rules import bits, cancel, fold, reassociate, widen
+from tessera.lowering.graph.rules import bits, cancel, fold, normalizations, reassociate, widen
 from tessera.lowering.graph.rules.rule import RewriteRule
 
 RULES: Final[tuple[RewriteRule, ...]] = (
-    *bits.RULES, *reassociate.RULES, *fold.RULES, *cancel.RULES, *widen.RULES,
+    *bits.RULES, *reassociate.RULES, *fold.RULES, *cancel.RULES, *widen.RULES, *normalizations.RULES,
 )  # fmt: skip
 
 
 def permitted(classes: Collection[str]) -> tuple[RewriteRule, ...]:
     """Return the rules that change no bit, and those of the classes that a program permits."""
-    return tuple(rule for rule in RULES if rule.klass == BITS or rule.klass in classes)
+    allowed = {BITS, *classes}
+    return tuple(rule for rule in RULES if {rule.klass, *rule.also} <= allowed)

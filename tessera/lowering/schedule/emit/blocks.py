@@ -7,13 +7,14 @@ C[m, n] = gelu(acc + bias[n])
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from tessera.core.graph.graph import Node
 from tessera.core.graph.graph import Value as Tensor
 from tessera.core.program.build import ProgramBuilder
 from tessera.core.program.program import Value
 from tessera.core.schedule.plan import PRODUCT, Group
-from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
+from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles, unravelled
 
 
 class BlockEmitter:
@@ -23,11 +24,16 @@ class BlockEmitter:
         self.builder, self.group, self.arrays, self.tiles = builder, group, arrays, tiles
         self.held: dict[Tensor, Held] = {}
         self.makers: dict[Tensor, Node] = {value: node for node in group.members for value in node.results}
+        self.loaded_as = group.loaded_as
 
     def emit(self) -> None:
         """Emit the whole kernel."""
         stays = dict.fromkeys(axis for value in self.group.outputs for axis in self.group.axes[value])
-        self._grid([axis for axis in stays if axis not in self.group.reduced])
+        self._grid(self._ordered([axis for axis in stays if axis not in self.group.reduced]))
+
+    def _ordered(self, axes: Sequence[int]) -> Sequence[int]:
+        """Return the axes of the grid, the one that varies slowest first."""
+        return axes
 
     def _grid(self, axes: Sequence[int]) -> None:
         """Loop over the blocks along `axes`, whose iterations are independent."""
@@ -62,6 +68,7 @@ class BlockEmitter:
 
     def value(self, value: Tensor) -> Held:
         """Return a value as a tile, computed where it is first asked for."""
+        value = self.loaded_as.get(value, value)
         found = self.held.get(value)
         if found is None:
             node = self.makers.get(value)
@@ -110,7 +117,7 @@ class BlockEmitter:
             self.held.clear()
             return [self._step(node, acc) for node, acc in zip(anchors, sums, strict=True)]
 
-        sums = self._over(list(self.group.reduced), zeros, step)
+        sums = self._over_steps(zeros, step)
         self.held.clear()
         for node, total in zip(anchors, sums, strict=True):
             axes = self.tiles.visible(self.group.axes[node.result])
@@ -118,24 +125,37 @@ class BlockEmitter:
             self.held[node.result] = Held(build.reshape(total, tiles.shape((*rows, *columns))), (*rows, *columns))
             assert set(axes) == {*rows, *columns}
 
-    def _over(
-        self, axes: list[int], carried: Sequence[Value], step: Callable[[Sequence[Value]], Sequence[Value]]
+    def _over_steps(
+        self, carried: Sequence[Value], step: Callable[[Sequence[Value]], Sequence[Value]]
     ) -> Sequence[Value]:
-        """Loop over blocks along `axes`, the first one outermost, carrying sums."""
-        if not axes:
+        """Loop over the blocks along the axes that are summed, carrying sums; axes of several elements are innermost.
+
+        It is one loop over all of them: copies run ahead from a tap of a filter to the next one, and sums need not be
+        waited for in between.
+        """
+        build, blocks = self.builder, self.tiles.blocks
+        trips = {axis: -(-self.group.extents[axis] // blocks.get(axis, 1)) for axis in self.group.reduced}
+        self.tiles.index.update((axis, build.index(0)) for axis, count in trips.items() if count == 1)
+        order = sorted((axis for axis, count in trips.items() if count > 1), key=lambda axis: axis in blocks)
+        if not order:
             return step(carried)
-        first, *rest = axes
-        extent, block = self.group.extents[first], self.tiles.blocks.get(first, 1)
-        build = self.builder
-        if extent <= block:
-            self.tiles.index[first] = build.index(0)
-            return self._over(rest, carried, step)
+        if len(order) == 1:
+            (axis,) = order
 
-        def body(index: Value, sums: Sequence[Value]) -> Sequence[Value]:
-            self.tiles.index[first] = index
-            return self._over(rest, sums, step)
+            def along(index: Value, sums: Sequence[Value]) -> Sequence[Value]:
+                self.tiles.index[axis] = index
+                return step(sums)
 
-        return build.loop(build.index(0), build.index(extent), build.index(block), carried, body, "tile")
+            end, size = self.group.extents[axis], blocks.get(axis, 1)
+            return build.loop(build.index(0), build.index(end), build.index(size), carried, along, "tile")
+
+        def body(number: Value, sums: Sequence[Value]) -> Sequence[Value]:
+            for axis, index in zip(order, unravelled(build, number, [trips[axis] for axis in order]), strict=True):
+                self.tiles.index[axis] = build.arithmetic("mul", index, build.index(blocks.get(axis, 1)))
+            return step(sums)
+
+        count = build.index(prod(trips[axis] for axis in order))
+        return build.loop(build.index(0), count, build.index(1), carried, body, "tile")
 
     def _sides(self, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the axes of tiles that are the rows and the columns of a contraction."""
@@ -146,20 +166,16 @@ class BlockEmitter:
 
     def _matrix_shape(self, node: Node) -> tuple[int, int]:
         rows, columns = self._sides(node)
-        extents = [self.tiles.shape(side) for side in (rows, columns)]
-        return (extents[0][0] if extents[0] else 1, extents[1][0] if extents[1] else 1)
+        return prod(self.tiles.shape(rows)), prod(self.tiles.shape(columns))
 
     def _step(self, node: Node, acc: Value) -> Value:
         """Add the product of two blocks."""
         with self.builder.at(node.span):
             rows, columns = self._sides(node)
             inner = tuple(axis for axis in self.group.reduced if axis in self.tiles.blocks)
-            m, n = self._matrix_shape(node)
-            k = self.tiles.shape(inner)[0] if inner else 1
             left, right = (
                 self.tiles.within(self.value(operand), inner, self.group.extents) for operand in node.operands
             )
-            a = self.builder.reshape(self.tiles.align(left, (*rows, *inner)), (m, k))
-            b = self.builder.reshape(self.tiles.align(right, (*inner, *columns)), (k, n))
+            a, b = self.tiles.matrix(left, rows, inner), self.tiles.matrix(right, inner, columns)
             exact, compute = bool(node.attributes["exact"]), str(node.attributes["compute"] or "")
             return self.builder.dot(a, b, acc, node.result.type.dtype, exact=exact, compute=compute)

@@ -12,21 +12,20 @@ sees, the loop goes over these alone.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from tessera.core.base.dtypes import DType, i64
+from tessera.core.base.dtypes import i64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, arguments
 from tessera.core.graph.graph import Node
-from tessera.core.graph.graph import Value as Tensor
 from tessera.core.program.build import ProgramBuilder
 from tessera.core.program.program import Value
 from tessera.core.schedule.algebra import state_origins
-from tessera.core.schedule.cascade import Anchor, Cascade, Moment
-from tessera.core.schedule.plan import CascadeLoop, Group
-from tessera.lowering.schedule.atom_products import divided_once, parted
+from tessera.core.schedule.cascade import Anchor, Moment
+from tessera.core.schedule.plan import Group
 from tessera.lowering.schedule.axis_ends import ends
-from tessera.lowering.schedule.emit.blocks import BlockEmitter
-from tessera.lowering.schedule.emit.index_floats import convert_first
+from tessera.lowering.schedule.cascades.atom_products import divided_once, parted
+from tessera.lowering.schedule.emit.cascade_tiles import CascadeTiles
 from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
 from tessera.lowering.schedule.emit.visible_blocks import VisibleBlocks
 
@@ -39,33 +38,18 @@ _LOWEST: Final = -1e30
 """The anchor while nothing was visible: below every score, and -inf minus it is a number's exponent."""
 
 
-class CascadeEmitter(BlockEmitter):
+class CascadeEmitter(CascadeTiles):
     """Emits one cascade."""
 
     def __init__(self, builder: ProgramBuilder, group: Group, arrays: Arrays, tiles: Tiles) -> None:
         super().__init__(builder, group, arrays, tiles)
-        assert group.loop is not None
-        self.loop: CascadeLoop = group.loop
-        self.cascade: Cascade = group.loop.cascade
-        results = set(self.loop.columns)
-        first = group.axes[self.loop.reductions[0].result]
-        self.rows = tuple(axis for axis in tiles.visible(first) if axis not in results)
-        self.columns = tiles.visible(self.loop.columns)
-        self.order = (*self.rows, *tiles.visible((self.loop.axis,)), *self.columns)
         tied = {extremum.anchor for extremum in self.cascade.extrema}
         self.places = [self.loop.reductions[number].span for number in state_origins(self.cascade)]
         self.lags = [number not in tied for number in range(len(self.cascade.anchors))]
         block = tiles.blocks.get(self.loop.axis, 1)
         self.blocks = VisibleBlocks(builder, group, tiles, self.rows)
-        self.ragged = group.extents[self.loop.axis] % block != 0
         self.even = (not self.ragged or self._hides_ends()) and block % _COLUMNS == 0 and len(self.rows) == 1
         self.cut = self.ragged and self._hides_ends()
-        indices = [(n, group.axes[atom]) for n, atom in enumerate(self.loop.atoms) if self._is_index(atom)]
-        self.index_ranges = {number: (0, group.extents[axis] - 1) for number, (axis,) in indices}
-
-    def _is_index(self, value: Tensor) -> bool:
-        maker = self.makers.get(value)
-        return maker is not None and maker.op == "iota"
 
     def _hides_ends(self) -> bool:
         """Return whether scores of -inf behind the axis' end suffice: all that is summed is weighed by them, and is 0.
@@ -83,9 +67,14 @@ class CascadeEmitter(BlockEmitter):
                 return False
         return True
 
-    def _load(self, value: Tensor) -> Held:
-        held = super()._load(value)
-        return self.tiles.filled(held) if self.cut and self.loop.axis in held.axes else held
+    def _ordered(self, axes: Sequence[int]) -> Sequence[int]:
+        """Return the axes along which the loop reads other arrays first: blocks of rows that read the same follow.
+
+        Keys and values of one head then stay in the L2 cache, wherever the heads lie in the output.
+        """
+        loads = [set(self.group.axes[value]) for value in self.group.loads]
+        streamed = {axis for each in loads if self.loop.axis in each and not each & set(self.rows) for axis in each}
+        return sorted(axes, key=lambda axis: axis not in streamed)
 
     def _inside(self) -> None:
         self.held.clear()
@@ -104,9 +93,34 @@ class CascadeEmitter(BlockEmitter):
 
     def _loop(self) -> list[Value]:
         """Emit the loop; return moments, running anchors and extrema as they are at its end."""
-        build, axis = self.builder, self.loop.axis
         start = self._initial()
+        outside = dict(self.held)
+        made = self._around(list(self.loop.around), start)
+        self.held = outside
+        return list(made)
+
+    def _around(self, axes: list[int], carried: Sequence[Value]) -> Sequence[Value]:
+        """Loop over the elements of axes that are summed over too, the first one outermost."""
+        if not axes:
+            return self._blocks(carried)
+        build, (first, *rest) = self.builder, axes
+        outside = dict(self.held)
+
+        def body(index: Value, carried: Sequence[Value]) -> Sequence[Value]:
+            self.tiles.index[first] = index
+            self.held = dict(outside)
+            return self._around(rest, carried)
+
+        self._load_before(first)
+        outside = dict(self.held)
+        end = build.index(self.group.extents[first])
+        return build.loop(build.index(0), end, build.index(1), carried, body, "tile")
+
+    def _blocks(self, carried: Sequence[Value]) -> Sequence[Value]:
+        """Loop over blocks of the axis."""
+        build, axis = self.builder, self.loop.axis
         first, last = self.blocks.bounds()
+        self._load_before(axis)
         outside = dict(self.held)
 
         def body(index: Value, carried: Sequence[Value]) -> Sequence[Value]:
@@ -114,21 +128,20 @@ class CascadeEmitter(BlockEmitter):
             self.held = dict(outside)
             return self._block(list(carried))
 
-        # What the loop does not change is loaded before it.
+        block = self.tiles.blocks.get(axis, 1)
+        return build.loop(first, last, build.index(block), carried, body, "tile")
+
+    def _load_before(self, axis: int) -> None:
+        """Load what the loop over an axis, and those inside of it, do not change."""
+        axes = {axis, *self.loop.around[self.loop.around.index(axis) :]} if axis in self.loop.around else {axis}
+        axes.add(self.loop.axis)
         for number, value in enumerate(self.loop.atoms):
-            if number in self.cascade.region.invariant:
-                outside[value] = self.value(value)
+            if number in self.cascade.region.invariant and not axes & set(self.group.axes[value]):
+                self.value(value)
         for node in self._inner():
             for operand in node.operands:
-                if axis not in self.group.axes[operand]:
-                    outside[operand] = self.value(operand)
-        block = self.tiles.blocks.get(axis, 1)
-        made = build.loop(first, last, build.index(block), start, body, "tile")
-        self.held = dict(outside)
-        return list(made)
-
-    def _inner(self) -> list[Node]:
-        return [node for node in self.group.members if node.op == "contract" and node not in self.loop.reductions]
+                if not axes & set(self.group.axes[operand]):
+                    self.value(operand)
 
     def _initial(self) -> list[Value]:
         """Return what the loop begins with: sums of 0, anchors and maxima of -inf, minima of inf."""
@@ -154,11 +167,6 @@ class CascadeEmitter(BlockEmitter):
     def _in_columns(self, moment: Moment) -> bool:
         return self.even and self._axes(moment) == self.rows
 
-    def _axes(self, moment: Moment) -> tuple[int, ...]:
-        """Return the axes of a moment: rows, and columns where a part of it has them."""
-        used = {axis for number in arguments(moment.payload) for axis in self.group.axes[self.loop.atoms[number]]}
-        return (*self.rows, *(axis for axis in self.columns if axis in used))
-
     def _block(self, carried: list[Value]) -> list[Value]:
         """Emit one block of the loop."""
         build, cascade = self.builder, self.cascade
@@ -169,12 +177,11 @@ class CascadeEmitter(BlockEmitter):
         after: list[Value] = []
         for place, (lags, anchor) in enumerate(zip(self.lags, cascade.anchors, strict=True), count):
             with build.at(self.places[place]):
-                scores, scale = self._scores(anchor)
                 if anchor.constant is not None:
-                    number = build.constant(-anchor.constant * _LOG2_E, anchor.exponent.dtype)
-                    weights.append(self._powers(scores, scale, Held(number)))
+                    weights.append(self._fixed(anchor, anchor.constant))
                     shrinks.append(None)
                     continue
+                scores, scale = self._scores(anchor)
                 old = Held(next(tops), self.rows)
                 top, weight, shrink = self._moved(scores, scale, old, lags=lags)
                 after.append(self.tiles.align(top, self.rows))
@@ -193,6 +200,30 @@ class CascadeEmitter(BlockEmitter):
                 moments.append(self._moment(moment, carried[place], weights, shrinks))
         return [*moments, *after]
 
+    def _fixed(self, anchor: Anchor, constant: float) -> Held:
+        """Return weights relative to a constant; what exponents add along fewer axes is part of one multiply-add."""
+        body, dtype = anchor.exponent, anchor.exponent.dtype
+        below: Expr | None = None
+        if isinstance(body, Apply) and body.opcode in ("add", "sub") and not self._is_full(body.operands[1]):
+            scale = _LOG2_E if body.opcode == "add" else -_LOG2_E
+            body, added = body.operands
+            below = apply("mul", added, Literal(scale, dtype))
+        if constant or below is None:
+            number = Literal(-constant * _LOG2_E, dtype)
+            below = number if below is None else apply("add", below, number)
+        scores, scale = self._scores(replace(anchor, exponent=body))
+        # Products begin before the exponentials that hide them.
+        inner = {node.result for node in self._inner()}
+        for number in sorted({n for moment in self.cascade.moments for n in arguments(moment.payload)}):
+            if self.loop.atoms[number] in inner:
+                self.value(self.loop.atoms[number])
+        return self._powers(scores, scale, self._expression(below))
+
+    def _is_full(self, body: Expr) -> bool:
+        """Return whether an expression has the rows and the loop's axis."""
+        axes = {axis for number in arguments(body) for axis in self._atom_axes(number)}
+        return {*self.rows, self.loop.axis} <= axes
+
     def _scores(self, anchor: Anchor) -> tuple[Held, float]:
         """Return an exponent as a tile and a scale to base 2; elements that are not visible are -inf."""
         scores, scale = self._visible_scores(anchor)
@@ -202,11 +233,7 @@ class CascadeEmitter(BlockEmitter):
         """Return the tile of an expression, with a number behind the end of the axis where it is not absent there."""
         if not self.ragged or ends(body, self.loop.ended, neutral):
             return held
-        build, axis, dtype = self.builder, self.loop.axis, held.value.type.dtype
-        place = Held(build.arange(self.tiles.index[axis], self.tiles.blocks[axis]), (axis,))
-        inside = apply("cmp", Argument(1, i64), Argument(2, i64), predicate="lt")
-        chosen = apply("select", inside, Argument(0, dtype), Literal(neutral, dtype))
-        return self.tiles.expression(chosen, [held, place, Held(build.index(self.group.extents[axis]))], self.order)
+        return self._inside_or(held, neutral, self.order)
 
     def _visible_scores(self, anchor: Anchor) -> tuple[Held, float]:
         body, scale = anchor.exponent, _LOG2_E
@@ -297,7 +324,8 @@ class CascadeEmitter(BlockEmitter):
         if columns is None:
             added = self.tiles.reduce(self._full(weight), self.rows, (self.loop.axis,), "sum")
             return self.tiles.align(self._binary("add", total, added), axes)
-        return self._product(weight, columns, self.tiles.align(total, axes))
+        wide = [axis for axis in axes if axis in self.columns]
+        return self._product(weight, columns, self.tiles.align(total, axes), wide)
 
     def _weight(self, moment: Moment, weights: Sequence[Held]) -> tuple[Held, Expr | None]:
         """Return what a moment sums: the part along rows, and the part that has columns."""
@@ -340,65 +368,6 @@ class CascadeEmitter(BlockEmitter):
         if moment.anchor is None or moment.indicator is None:
             return False
         return self.cascade.anchors[moment.anchor].indicator == moment.indicator
-
-    def _product(self, weight: Held, columns: Expr, total: Value) -> Value:
-        """Return `total` plus the product of the weights, in the type of the other operand, and that operand."""
-        build, tiles, axis = self.builder, self.tiles, self.loop.axis
-        inner = tiles.visible((axis,))
-        number = columns.number if isinstance(columns, Argument) else None
-        right = self.value(self.loop.atoms[number]) if number is not None else self._expression(columns)
-        dtype = right.value.type.dtype
-        m = tiles.shape(self.rows)[0] if self.rows else 1
-        k = tiles.shape(inner)[0] if inner else 1
-        n = tiles.shape(self.columns)[0] if self.columns else 1
-        a = build.cast(build.reshape(tiles.align(weight, (*self.rows, *inner)), (m, k)), dtype)
-        b = build.reshape(tiles.align(right, (*inner, *self.columns)), (k, n))
-        made = build.dot(a, b, build.reshape(total, (m, n)), total.type.dtype)
-        return build.reshape(made, tiles.shape((*self.rows, *self.columns)))
-
-    def _compute(self, node: Node) -> Held:
-        if node.op != "contract":
-            return super()._compute(node)
-        build, tiles = self.builder, self.tiles
-        rows, columns = self._sides(node)
-        left, right = (self.value(operand) for operand in node.operands)
-        inner = tuple(axis for axis in tiles.visible(self.loop.inner) if axis in left.axes and axis in right.axes)
-        k = tiles.shape(inner)[0] if inner else 1
-        m, n = self._matrix_shape(node)
-        a = build.reshape(tiles.align(left, (*rows, *inner)), (m, k))
-        b = build.reshape(tiles.align(right, (*inner, *columns)), (k, n))
-        exact, compute = bool(node.attributes["exact"]), str(node.attributes["compute"] or "")
-        made = build.dot(a, b, None, node.result.type.dtype, exact=exact, compute=compute)
-        return Held(build.reshape(made, tiles.shape((*rows, *columns))), (*rows, *columns))
-
-    # Expressions over atoms
-
-    def _atom_axes(self, number: int) -> tuple[int, ...]:
-        return self.group.axes[self.loop.atoms[number]]
-
-    def _expression(self, body: Expr, *more: Held) -> Held:
-        """Return an expression over atoms, and after them over `more`."""
-        used = arguments(body)
-        body = convert_first(body, self.index_ranges)
-        operands = [
-            self._atom(number, value) if number in used else Held(self.builder.index(0))
-            for number, value in enumerate(self.loop.atoms)
-        ]
-        return self.tiles.expression(body, [*operands, *more], self.order)
-
-    def _atom(self, number: int, value: Tensor) -> Held:
-        held = self.value(value)
-        return Held(self.builder.cast(held.value, self.cascade.region.atoms[number]), held.axes)
-
-    def _full(self, held: Held) -> Held:
-        """Return a tile with all rows and the loop's axis."""
-        axes = (*self.rows, *self.tiles.visible((self.loop.axis,)))
-        return Held(self.tiles.align(held, axes), axes)
-
-    def _binary(self, opcode: str, left: Held, right: Held) -> Held:
-        dtype: DType = left.value.type.dtype
-        body = apply(opcode, Argument(0, dtype), Argument(1, dtype))
-        return self.tiles.expression(body, [left, right], self.order)
 
     # Results
 

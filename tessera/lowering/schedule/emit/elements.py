@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
-from tessera.core.base.dtypes import boolean, i64
+from tessera.core.base.dtypes import DType, boolean, i64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, fold
 from tessera.core.graph.graph import Node
 from tessera.core.graph.graph import Value as Tensor
@@ -16,9 +16,9 @@ from tessera.core.graph.index_maps import Affine
 from tessera.core.graph.infer import labels_of
 from tessera.core.program.build import ProgramBuilder, dtype_of
 from tessera.core.program.program import Value
-from tessera.core.program.types import Scalar
+from tessera.core.program.types import Scalar, Type
 from tessera.core.schedule.plan import Group
-from tessera.lowering.schedule.emit.tiles import Arrays
+from tessera.lowering.schedule.emit.tiles import Arrays, unravelled
 
 Index = tuple[Value, ...]
 
@@ -38,7 +38,7 @@ class ElementEmitter:
         inside = build.compare("lt", lane, build.index(prod(shape)))
 
         def then() -> Sequence[Value]:
-            index = unravelled(build, lane, shape)
+            index = unravelled(build, lane, shape, self._number)
             values = [self.element(value, index) for value in self.group.outputs]
             for value, made in zip(self.group.outputs, values, strict=True):
                 build.write(self.arrays.written[value], made, index or (build.index(0),))
@@ -53,12 +53,32 @@ class ElementEmitter:
         if found is None:
             node = self.makers.get(value)
             if node is None:
-                found = self.builder.read(self.arrays.read[value], index or (self.builder.index(0),))
+                found = self._read(value, index)
             else:
                 with self.builder.at(node.span):
                     found = self._compute(node, index)
             self.done[key] = found
         return found
+
+    # What is another thing for tiles of elements
+
+    def _read(self, value: Tensor, index: Index) -> Value:
+        """Read an element of an array; outside of it there is 0."""
+        return self.builder.read(self.arrays.read[value], index or (self._number(0),))
+
+    def _number(self, number: int) -> Value:
+        """Return an index that is a number."""
+        return self.builder.index(number)
+
+    def _literal(self, number: float | bool, dtype: DType) -> Value:
+        """Return a number."""
+        return self.builder.constant(number, dtype)
+
+    def _kind(self, dtype: DType) -> Type:
+        """Return the type of an element."""
+        return Scalar(dtype)
+
+    # Nodes
 
     def _compute(self, node: Node, index: Index) -> Value:
         match node.op:
@@ -84,22 +104,26 @@ class ElementEmitter:
         build = self.builder
 
         def leaf(each: Argument | Literal) -> Value:
-            return operands[each.number] if isinstance(each, Argument) else build.constant(each.value, each.dtype)
+            return operands[each.number] if isinstance(each, Argument) else self._literal(each.value, each.dtype)
 
         def node(each: Apply, *parts: Value) -> Value:
             more = {"predicate": each.predicate} if each.predicate else {}
-            return build.value(each.opcode, parts, Scalar(each.dtype), **more)
+            return build.value(each.opcode, parts, self._kind(each.dtype), **more)
 
         return cast("Value", fold(body, leaf, node))
 
     def _view(self, node: Node, index: Index) -> Value:
         index_map, operand = node.index_map, node.operands[0]
-        places = tuple(self._place(affine, index) for affine in index_map.axes)
+        places = self._places(node, index)
         value = self.element(operand, places)
         if not index_map.padded or operand not in self.makers:
             return value  # outside an array there is 0
         inside = self._inside(places, operand.type.shape)
         return value if inside is None else self._or_zero(inside, value)
+
+    def _places(self, node: Node, index: Index) -> Index:
+        """Return the element of its operand that a view shows at `index`."""
+        return tuple(self._place(affine, index) for affine in node.index_map.axes)
 
     def _place(self, affine: Affine, index: Index) -> Value:
         build = self.builder
@@ -108,27 +132,27 @@ class ElementEmitter:
             part = index[term.axis]
             for opcode, number in (("floordiv", term.divisor), ("mod", term.modulus or 1), ("mul", term.scale)):
                 if number != 1:
-                    part = build.arithmetic(opcode, part, build.index(number))
+                    part = build.arithmetic(opcode, part, self._number(number))
             total = part if total is None else build.arithmetic("add", total, part)
         if total is None:
-            return build.index(affine.constant)
-        return total if not affine.constant else build.arithmetic("add", total, build.index(affine.constant))
+            return self._number(affine.constant)
+        return total if not affine.constant else build.arithmetic("add", total, self._number(affine.constant))
 
     def _inside(self, places: Sequence[Value], shape: Sequence[int]) -> Value | None:
         """Return whether an index lies inside of `shape`; None for a number, which has no index."""
         build, total = self.builder, None
         for place, size in zip(places, shape, strict=True):
             for test in (
-                build.compare("ge", place, build.index(0)),
-                build.compare("lt", place, build.index(size)),
+                build.compare("ge", place, self._number(0)),
+                build.compare("lt", place, self._number(size)),
             ):
-                total = test if total is None else build.value("and", (total, test), Scalar(boolean))
+                total = test if total is None else build.value("and", (total, test), self._kind(boolean))
         return total
 
     def _or_zero(self, condition: Value, value: Value) -> Value:
         dtype = dtype_of(value)
-        zero = self.builder.constant(0.0 if dtype.is_float else 0, dtype)
-        return self.builder.value("select", (condition, value, zero), Scalar(dtype))
+        zero = self._literal(0.0 if dtype.is_float else 0, dtype)
+        return self.builder.value("select", (condition, value, zero), self._kind(dtype))
 
     def _gather(self, node: Node, index: Index) -> Value:
         table, picked = node.operands
@@ -142,26 +166,13 @@ class ElementEmitter:
         build, axis = self.builder, cast("int", node.attributes["axis"])
         first, total = 0, None
         for operand in node.operands:
-            place = index[axis] if not first else build.arithmetic("sub", index[axis], build.index(first))
+            place = index[axis] if not first else build.arithmetic("sub", index[axis], self._number(first))
             value = self.element(operand, (*index[:axis], place, *index[axis + 1 :]))
             if total is None:
                 total = value
             else:
-                here = build.compare("ge", index[axis], build.index(first))
+                here = build.compare("ge", index[axis], self._number(first))
                 total = build.value("select", (here, value, total), value.type)
             first += operand.type.shape[axis]
         assert total is not None
         return total
-
-
-def unravelled(build: ProgramBuilder, linear: Value, shape: Sequence[int]) -> Index:
-    """Return the index along each axis of the element `linear` in row-major order."""
-    found = list[Value]()
-    for axis in reversed(range(len(shape))):
-        if axis == 0:
-            found.append(linear)
-            break
-        extent = build.index(shape[axis])
-        found.append(build.arithmetic("mod", linear, extent))
-        linear = build.arithmetic("floordiv", linear, extent)
-    return tuple(reversed(found))

@@ -13,8 +13,7 @@ from tessera.core.program.build import ProgramBuilder, element_of
 from tessera.core.program.program import Value
 from tessera.core.program.types import Scalar
 from tessera.core.schedule.plan import Group
-from tessera.lowering.schedule.emit.elements import unravelled
-from tessera.lowering.schedule.emit.tiles import Arrays
+from tessera.lowering.schedule.emit.tiles import Arrays, unravelled
 
 
 class ScatterEmitter:

@@ -1,6 +1,6 @@
 """Tiles with named axes: values of a group as a kernel holds them, aligned and combined by their axes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -60,6 +60,16 @@ class Tiles:
             return build.full(value, self.shape(wanted))
         spread = tuple(self.blocks[axis] if axis in held.axes else 1 for axis in wanted)
         return build.broadcast(build.reshape(value, spread), self.shape(wanted))
+
+    def matrix(self, held: Held, rows: Sequence[int], columns: Sequence[int]) -> Value:
+        """Return a value as a matrix, of which several axes may be the rows or the columns.
+
+        Where these come first, it is the transpose of a matrix: boxes of memory stay what they are.
+        """
+        shape = prod(self.shape(rows)), prod(self.shape(columns))
+        if held.axes == (*columns, *rows) and rows and columns:
+            return self.builder.transpose(self.builder.reshape(held.value, shape[::-1]), (1, 0))
+        return self.builder.reshape(self.align(held, (*rows, *columns)), shape)
 
     def expression(self, body: Expr, operands: Sequence[Held], order: Sequence[int]) -> Held:
         """Apply an expression; parts of it have the axes of what they are made of, in the order `order`."""
@@ -132,10 +142,41 @@ class Tiles:
             return build.index(affine.constant)
         return total if not affine.constant else build.arithmetic("add", total, build.index(affine.constant))
 
+    def memory(self, access: Access) -> tuple[int, ...]:
+        """Return the shape in which an array is passed: an axis that is read in steps of two as pairs."""
+        shape: list[int] = []
+        for size, step in zip(access.shape, access.steps or (1,) * len(access.shape), strict=True):
+            shape += [size // step, step] if step > 1 else [size]
+        return (*shape[:-2], shape[-2] * shape[-1]) if self._joins_last(access) else tuple(shape)
+
+    def _joins_last(self, access: Access) -> bool:
+        """Return whether the last element of a step and the last axis are passed as one axis: copies have five at most.
+
+        Blocks of the last axis must not reach into what follows it then.
+        """
+        if len(access.steps) < 2 or access.steps[-2] == 1 or access.index[-1].axis is None:
+            return False
+        return access.shape[-1] % self.blocks.get(access.index[-1].axis, 1) == 0
+
+    def _split(self, access: Access) -> list[tuple[Value, int | None]]:
+        """Return where a tile begins along each axis of what is passed, and which axis of the tile that is."""
+        build, found = self.builder, list[tuple[Value, int | None]]()
+        for affine, step in zip(access.index, access.steps or (1,) * len(access.index), strict=True):
+            start, axis = self.start(affine), next((t.axis for t in affine.terms if t.axis in self.blocks), None)
+            if step == 1:
+                found.append((start, axis))
+            else:
+                found.append((build.arithmetic("floordiv", start, build.index(step)), axis))
+                found.append((build.arithmetic("mod", start, build.index(step)), None))
+        if self._joins_last(access):
+            (rest, _), (start, axis) = found[-2:]
+            rest = build.arithmetic("mul", rest, build.index(access.shape[-1]))
+            found[-2:] = [(build.arithmetic("add", rest, start), axis)]
+        return found
+
     def box(self, access: Access) -> tuple[list[Value], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Return where a tile begins, its extents, the array's axes that it lacks, and the axes that it has."""
-        starts = [self.start(affine) for affine in access.index]
-        axes = [next((t.axis for t in affine.terms if t.axis in self.blocks), None) for affine in access.index]
+        starts, axes = map(list, zip(*self._split(access), strict=True)) if access.index else ([], [])
         extents = tuple(1 if axis is None else self.blocks[axis] for axis in axes)
         dropped = tuple(place for place, axis in enumerate(axes) if axis is None)
         return starts, extents, dropped, tuple(axis for axis in axes if axis is not None)
@@ -163,3 +204,19 @@ class Tiles:
             self.builder.store(array, value, starts, extents, dropped)
         else:
             self.builder.write(array, value, starts)
+
+
+def unravelled(
+    build: ProgramBuilder, linear: Value, shape: Sequence[int], number: Callable[[int], Value] | None = None
+) -> tuple[Value, ...]:
+    """Return the index along each axis of the element `linear` in row-major order; number: makes an index of one."""
+    number = number or build.index
+    found = list[Value]()
+    for axis in reversed(range(len(shape))):
+        if axis == 0:
+            found.append(linear)
+            break
+        extent = number(shape[axis])
+        found.append(build.arithmetic("mod", linear, extent))
+        linear = build.arithmetic("floordiv", linear, extent)
+    return tuple(reversed(found))

@@ -72,6 +72,10 @@ class VisibleBlocks:
             at = self.tiles.index[self.rows[0]]
             at = at if form.row == 1 else build.arithmetic("mul", at, build.index(form.row))
             total = build.arithmetic("add", at, total)
+        if bound.quantum != 1:
+            quantum = build.index(bound.quantum)
+            total = build.arithmetic("mul", build.arithmetic("floordiv", total, quantum), quantum)
+            total = build.arithmetic("add", total, build.index(bound.offset))
         if bound.divisor == 1:
             return total
         if up:

@@ -92,7 +92,17 @@ def test_tiles_that_stick_out(shape: tuple[int, int, int], tile: tuple[int, int,
     check(blocked(bm, bn, bk), numbers((m, d)), numbers((d, n), seed=1), np.zeros((m, n), np.float32))
 
 
-@pytest.mark.parametrize("shape", [(140, 610, 256), (30, 40, 514)], ids=str)
+@pytest.mark.parametrize("shape", [(50, 70, 90), (64, 96, 64), (70, 40, 1024), (5, 7, 1)], ids=str)
+@pytest.mark.parametrize("tile", [(32, 48, 32), (3, 64, 16), (50, 40, 40)], ids=str)
+@pytest.mark.parametrize("turn", [False, True])
+def test_rows_of_known_length(shape: tuple[int, int, int], tile: tuple[int, int, int], turn: bool):
+    """Read in place where a tile lies inside, else packed; 1024 steps lie a page apart, and are packed."""
+    m, n, d = shape
+    a = numbers((d, m) if turn else (m, d))
+    check(blocked_at(shape, tile, turn=turn), a, numbers((d, n), seed=1), np.zeros((m, n), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(140, 610, 256), (30, 40, 514), (134, 100, 512)], ids=str)
 @pytest.mark.parametrize("features", ["", LARGE], ids=["this machine", "512 bits"])
 @pytest.mark.parametrize("turn", ["", "a", "b"])
 def test_more_than_fits_a_cache_at_once(shape: tuple[int, int, int], features: str, turn: str):
@@ -130,6 +140,28 @@ def blocked(bm: int, bn: int, bk: int, dtype: DType = f32) -> Program:
             left = b.load(a, [rows.index, steps.index], [bm, bk])
             right = b.load(w, [steps.index, columns.index], [bk, bn])
             steps.yields = (b.dot(left, right, steps.carried[0], dtype=dtype),)
+        b.store(c, steps.results[0], [rows.index, columns.index], [bm, bn])
+    return b.program()
+
+
+def blocked_at(shape: tuple[int, int, int], tile: tuple[int, int, int], *, turn: bool) -> Program:
+    """The same of arrays whose extents are known; `turn`: A is given as its transpose."""
+    (m, n, d), (bm, bn, bk) = shape, tile
+    b = Builder("matmul")
+    a, w = b.array("A", f32, *((d, m) if turn else (m, d))), b.array("B", f32, d, n)
+    c = b.array("C", f32, m, n, mutable=True)
+    zero = b.const(0)
+    with (
+        b.loop(zero, b.const(m), b.const(bm), kind="tile") as rows,
+        b.loop(zero, b.const(n), b.const(bn), kind="tile") as columns,
+    ):
+        with b.loop(zero, b.const(d), b.const(bk), [b.full(b.const(0.0, f32), bm, bn)]) as steps:
+            if turn:
+                left = b.transpose(b.load(a, [steps.index, rows.index], [bk, bm]), 1, 0)
+            else:
+                left = b.load(a, [rows.index, steps.index], [bm, bk])
+            right = b.load(w, [steps.index, columns.index], [bk, bn])
+            steps.yields = (b.dot(left, right, steps.carried[0], dtype=f32),)
         b.store(c, steps.results[0], [rows.index, columns.index], [bm, bn])
     return b.program()
 

@@ -1,5 +1,6 @@
 """`fast=True`: the hardware's approximations, fused arithmetic, and nothing of it elsewhere."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from tessera.lowering.cuda.resources import resource_report
 
 ON_HARDWARE = True
 
-FUNCTIONS = ("exp", "exp2", "log", "log2", "tanh", "sqrt", "rsqrt", "sin", "cos", "div")
+FUNCTIONS = ("exp", "exp2", "log", "log2", "tanh", "erf", "sqrt", "rsqrt", "sin", "cos", "div")
 
 
 def function(name: str, dtype: DType = f32, fast: bool = True, **options: int) -> Program:
@@ -40,6 +41,7 @@ def test_the_approximation_is_of_the_function(name: str, dtype: DType):
     functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "rsqrt": lambda v: 1 / np.sqrt(v),
         "div": lambda v: v / 3,
+        "erf": np.vectorize(math.erf),
     }
     want = (functions[name] if name in functions else getattr(np, name))(exact)
     tolerance = {"f32": 1e-5, "f16": 2e-3, "bf16": 8e-3}[dtype.name]
@@ -52,7 +54,7 @@ def test_the_approximation_is_of_the_function(name: str, dtype: DType):
         ("exp", ("ex2.approx.ftz.f32",)), ("exp2", ("ex2.approx.ftz.f32",)), ("log", ("lg2.approx.ftz.f32",)),
         ("log2", ("lg2.approx.ftz.f32",)), ("tanh", ("ex2.approx.ftz.f32", "rcp.approx.ftz.f32")),
         ("sqrt", ("sqrt.approx.ftz.f32",)), ("rsqrt", ("rsqrt.approx.ftz.f32",)), ("sin", ("sin.approx.ftz.f32",)),
-        ("cos", ("cos.approx.ftz.f32",)), ("div", ("div.full.f32",)),
+        ("cos", ("cos.approx.ftz.f32",)), ("erf", ("ex2.approx.ftz.f32",)), ("div", ("div.full.f32",)),
     ],
 )  # fmt: skip
 def test_instructions_of_the_hardware_only_where_asked_for(name: str, instructions: tuple[str, ...]):
@@ -98,3 +100,17 @@ def test_products_are_fused_only_where_asked_for():
     fast = ptx_of(compile_ptx(replace(programs.saxpy(), options={"fast": True})))
     assert "fma.rn.f32" in fast
     assert "fma" not in ptx_of(compile_ptx(programs.saxpy()))
+
+
+def test_erf_everywhere():
+    """Both branches, where they meet, both tails, zeros and what is no number."""
+    x = np.concatenate([np.linspace(-6, 6, 4001), [-0.0, 1.0, -1.0, 4.0, 1e-30, np.inf, -np.inf, np.nan]]).astype(
+        np.float32
+    )
+    y = np.zeros_like(x)
+    simulate(function("erf"), [x, y])
+    want = np.vectorize(math.erf)(x.astype(np.float64))
+    np.testing.assert_allclose(y, want, rtol=0, atol=2.0**-22)
+    near = np.abs(x) < 1
+    np.testing.assert_allclose(y[near], want[near], rtol=2.0**-22)
+    assert np.signbit(y[x == 0]).tolist() == np.signbit(x[x == 0]).tolist()

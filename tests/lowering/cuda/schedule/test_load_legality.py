@@ -1,10 +1,13 @@
 """Which loads go to shared memory as they are."""
 
+import numpy as np
 import pytest
 
 from lowering.cuda.cases import plan_of
-from lowering.cuda.hopper import code, gradients
+from lowering.cuda.compare import agree
+from lowering.cuda.hopper import code, convolution, gradients, places
 from support.builder import Builder
+from support.simulate import compile_ptx, ptx_of
 from tessera.core.base.dtypes import bf16, f32, i64
 from tessera.core.program.program import Program
 from tessera.core.program.types import Scalar
@@ -47,3 +50,34 @@ def test_a_warp_copies_alone_where_it_knows_how_often(bound: str, ahead: bool):
     assert plan is not None
     assert bool(plan.rings) == ahead
     assert "wgmma.mma_async" in code(product(bound))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_box_of_pixels_is_the_rows_of_a_product(stride: int):
+    """The copy engine brings it, zeros beside the image included: no lane reads the images, nor compares an index."""
+    program = convolution((32, 16, 16, 64), 64, stride=stride)
+    plan, _ = plan_of(program)
+    assert plan is not None
+    (ring,) = plan.rings
+    assert len(ring.loads) == 2
+    assert ring.running is not None  # through all taps: one loop goes over these and the channels
+    text = code(program)
+    ranks = [4, 4] if stride == 1 else [4, 5]
+    assert [int(text[at - 1]) for at in places(text, "d.shared::cluster.global")] == ranks[::-1]
+    assert not places(text, "ld.global")
+    assert places(text, "wgmma.mma_async")
+
+
+def test_lanes_copy_boxes_of_pixels_where_there_is_no_copy_engine():
+    text = ptx_of(compile_ptx(convolution(), "sm_80"))
+    assert places(text, r"cp\.async\.cg")
+    assert not places(text, "ld.global.v")
+
+
+def test_boxes_whose_pixels_are_copied_have_their_zeros():
+    """Against the interpreter: three images of 5 x 7 pixels, whose boxes stick out along every axis."""
+    program = convolution((3, 5, 7, 16), 16, {0: 4, 1: 2, 2: 2, 3: 16, 6: 16}, np.float16)
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((3, 5, 7, 16), (16, 3, 3, 16)))
+    given = {"x": x, "w": w, "y": np.full(x.shape, np.nan, np.float16)}
+    agree(program, [given[each.name[0]] for each in program.parameters], arch="sm_80")

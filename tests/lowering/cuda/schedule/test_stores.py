@@ -3,7 +3,7 @@
 import pytest
 
 from lowering.cuda.cases import plan_of
-from lowering.cuda.hopper import TILE, code, places, product
+from lowering.cuda.hopper import TILE, code, convolution, places, product
 from support.product_programs import matrix_product
 from support.simulate import compile_cuda
 from tessera.core.base.dtypes import bf16
@@ -37,3 +37,23 @@ def test_both_decisions_show_at_the_store():
     assert "stored by each warpgroup" in stages["cuda-split-epilogue"]
     assert "delayed until the next group" not in stages["cuda-split-epilogue"]
     assert "deferred into the next group's main loop" in stages["cuda-defer-epilogue"]
+
+
+@pytest.mark.parametrize(("images", "filters", "rows"), [((256, 14, 14, 64), 256, 128), ((256, 28, 28, 64), 128, 256)])
+def test_boxes_of_pixels_are_stored_by_the_copy_engine(images: tuple[int, ...], filters: int, rows: int):
+    """128 rows at a time, by each warp group, while the next group's first products run."""
+    program = convolution(images, filters)
+    plan, _ = plan_of(program)
+    assert plan is not None
+    assert (plan.epilogue_per_warpgroup, plan.deferred is not None) == (True, True)
+    assert plan.gathered == (rows // 128 * filters * 2 // 128,)
+    text = code(program)
+    assert places(text, "cp.async.bulk.tensor.4d.global")
+    assert not places(text, "st.global")
+
+
+def test_boxes_that_warp_groups_cannot_share_are_stored_by_the_team():
+    """Two warp groups have 64 rows each of every 128: of one image with 256 rows of pixels, that is no box."""
+    plan, _ = plan_of(convolution((1, 4, 128, 64), 128, {0: 2, 1: 128}))
+    assert plan is not None
+    assert (plan.epilogue_per_warpgroup, plan.deferred) == (False, None)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from itertools import product as every
 
 from support.gradients import graph_of
-from tessera.core.base.dtypes import f32
+from tessera.core.base.dtypes import bf16, f32
 from tessera.core.graph.build import GraphBuilder
+from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Graph, Value
 from tessera.lowering.graph.egraph.egraph import EGraph, ENode
 from tessera.lowering.graph.egraph.extraction import Extractor
@@ -111,3 +112,19 @@ def test_what_was_tried_is_kept():
     found = extractor.run()
     assert found in extractor.tried.values()
     assert extractor.original in extractor.tried.values()
+
+
+def test_a_value_is_left_out_for_all_of_its_users():
+    """Either product alone would leave the scaled rows in memory for the other: both do without them."""
+
+    def make(b: GraphBuilder, x: Value, r: Value, *weights: Value) -> Value:
+        body = apply("mul", Argument(0, f32), Argument(1, f32))
+        scaled = b.cast(b.map(body, [b.cast(x, f32), r], [(0, 1), (0,)], x.type.shape), bf16)
+        return b.binary("mul", *(multiplied(b, scaled, w) for w in weights))
+
+    shapes = [(bf16, (4096, 512)), (f32, (4096,)), (bf16, (512, 1024)), (bf16, (512, 1024))]
+    egraph = saturated(graph_of(make, *shapes), "widen", "reassociate")  # type: ignore[arg-type]
+    chosen = Extractor(egraph).run()
+    assert "rounded-scales-out-of-products" in chosen.rules(egraph)
+    products = [node for node in chosen.choice.values() if node.op == "contract"]
+    assert {node.kids[0] for node in products} == {0}  # the rows as they were given

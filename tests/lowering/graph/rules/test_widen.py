@@ -1,13 +1,14 @@
 """Rules that leave roundings out: the exact result is the same, and floats come no further from it."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.gradients import graph_of
 from support.graphs import normals
 from support.rewriting import SHORT_UNIT, check_rule, rewritings, rule_named
-from tessera.core.base.dtypes import bf16, f16, f32
+from tessera.core.base.dtypes import DType, bf16, f16, f32
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.expr import cast as cast_expr
@@ -70,3 +71,16 @@ def test_rounded_scales_out_of_products(m: int, k: int, n: int):
     (after,) = check_rule("rounded-scales-out-of-products", built, unit=SHORT_UNIT, matches=1)
     assert ops(after) == ["contract", "map"]
     assert after.nodes[0].operands == (after.inputs[0], after.inputs[2])
+
+
+@pytest.mark.parametrize(("raw", "stored", "moves"), [(f16, f16, True), (f32, f16, False), (f32, bf16, True)])
+def test_rows_stay_in_the_range_of_their_type(raw: DType, stored: DType, moves: bool):
+    """Raw rows of f32 may be beyond f16, which their scale brings them into; bf16 has the exponents of f32."""
+
+    def make(b: GraphBuilder, x: Value, r: Value, w: Value) -> Value:
+        wide = x if raw == f32 else b.cast(x, f32)
+        scaled = b.map(apply("mul", Argument(0, f32), Argument(1, f32)), [wide, r], [(0, 1), (0,)], x.type.shape)
+        return b.contract(b.cast(scaled, stored), w, ((0, 1), (1, 2)), (0, 2))
+
+    built = graph_of(make, (raw, (3, 4)), (f32, (3,)), (stored, (4, 2)))
+    assert bool(rewritings(rule_named("rounded-scales-out-of-products"), built)) == moves

@@ -16,6 +16,7 @@ from tessera.core.base.dtypes import bf16, f32, i32
 from tessera.core.base.source import Span
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Graph, Value
+from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.core.program.program import Block, Program
 from tessera.core.schedule.plan import Group
 from tessera.lowering.graph.simplify import simplify
@@ -127,3 +128,27 @@ def test_operations_have_the_place_of_their_node():
 
     _, program = ran(graph_of(make, (f32, (3, 4)), (f32, (4, 5))), {0: 4, 1: 8, 2: 4})
     assert {op.opcode: op.span.line for op in program.body.ops if op.opcode in ("dot", "neg")} == {"dot": 7, "neg": 8}
+
+
+def convolution(stride: int, dilation: int) -> Graph:
+    """[batch, row, column, channel] with [filter, row, column, channel]; two images of 6 x 8 pixels, padded by one."""
+    rows, columns = ((size + 2 - 2 * dilation - 1) // stride + 1 for size in (6, 8))
+    index = IndexMap(
+        (2, rows, columns, 3, 3, 16),
+        (Affine(0, (Term(0),)), Affine(-1, (Term(1, stride), Term(3, dilation))),
+         Affine(-1, (Term(2, stride), Term(4, dilation))), Affine(0, (Term(5),))), True,
+    )  # fmt: skip
+
+    def make(b: GraphBuilder, x: Value, w: Value) -> Value:
+        return b.contract(b.view(x, index), w, ((0, 1, 2, 3, 4, 5), (6, 3, 4, 5)), (0, 1, 2, 6))
+
+    return graph_of(make, (f32, (2, 6, 8, 16)), (f32, (4, 3, 3, 16)))
+
+
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("blocks", [{0: 2, 1: 2, 2: 4, 3: 4, 6: 8}, {1: 3, 2: 3, 3: 2, 6: 16}, {2: 8, 6: 4}])
+def test_blocks_of_pixels_are_the_rows_of_a_product(blocks: dict[int, int], stride: int, dilation: int):
+    """All taps and channels are one loop, whose trips say which they are."""
+    _, program = ran(convolution(stride, dilation), blocks)
+    inner = [op for op in program.body.walk() if op.opcode == "for" and len(op.results)]
+    assert len(inner) == 1

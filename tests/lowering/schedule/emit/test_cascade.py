@@ -1,7 +1,7 @@
 """Attention and other cascades as one kernel each, against f64, on the interpreter and on the CPU."""
 
 # Operators take arrays of any library and return the same kind, which their types cannot say.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownParameterType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownParameterType=false, reportMissingParameterType=false
 
 import math
 from collections.abc import Callable
@@ -14,6 +14,7 @@ import pytest
 from tessera import graph, op
 from tessera.core.schedule.plan import CASCADE
 from tessera.core.settings import overridden
+from tessera.core.targets import Target
 from tessera.lowering.autodiff.in_f64 import in_f64
 from tessera.runtime.interpret.graph import evaluate
 
@@ -171,3 +172,21 @@ def test_numbers_beside_short_floats(target: str):
         found = module(q, k, v)
     (wanted,) = evaluate(module.executable.traced, (q, k, v))
     np.testing.assert_allclose(found.astype(np.float32), wanted.astype(np.float32), rtol=2e-2, atol=2e-2)
+
+
+def test_blocks_of_rows_that_read_the_same_follow_each_other():
+    """The output has positions before heads; the grid has heads before positions, as keys and values do."""
+
+    def attend(x):
+        q, k, v = op.split_qkv(x, heads=4)
+        return op.join_heads(op.flash_attention(q, k, v, causal=True))
+
+    joined = graph.module("joined")(attend)
+    x = np.zeros((3, 300, 3 * 128), np.float32)
+    with overridden(target="interpret"):
+        joined(x)
+    (kernel,) = [each for each in joined.executable.kernels(Target("interpret", "")) if each.group.kind == "cascade"]
+    made = {value: each for each in kernel.lowered.program.body.walk() for value in each.results}
+    ends = [made[each.operands[1]].attributes.get("value") for each in kernel.lowered.program.body.walk()
+            if each.opcode == "for"][:3]  # fmt: skip
+    assert ends == [3, 4, 300]

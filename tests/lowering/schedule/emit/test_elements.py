@@ -11,8 +11,6 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import window
-from tessera.core.program.build import ProgramBuilder
-from tessera.lowering.schedule.emit.elements import unravelled
 
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple)
 
@@ -78,12 +76,3 @@ def test_one_element_is_read_once():
         return b.map(apply("add", Argument(0, f32), Argument(1, f32)), [flipped, flipped], [(0,), (0,)], (9,))
 
     check(graph_of(make, (f32, (9,))))
-
-
-@given(st.lists(st.integers(1, 5), max_size=4).map(tuple))
-def test_unravelled_indices(shape: tuple[int, ...]):
-    build = ProgramBuilder()
-    index = unravelled(build, build.index(3), shape)
-    assert len(index) == len(shape)
-    divisions = sum(op.opcode == "floordiv" for op in build.finish().ops)
-    assert divisions == max(0, len(shape) - 1)

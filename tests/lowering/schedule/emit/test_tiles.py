@@ -16,7 +16,7 @@ from tessera.core.program.build import ProgramBuilder, shape_of
 from tessera.core.program.program import Domain, Parameter, Program, Value
 from tessera.core.program.types import Array
 from tessera.core.schedule.plan import Access
-from tessera.lowering.schedule.emit.tiles import Held, Tiles
+from tessera.lowering.schedule.emit.tiles import Held, Tiles, unravelled
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.run import run
 
@@ -120,3 +120,32 @@ def test_where_a_tile_begins(affine: Affine, opcodes: list[str]):
     tiles.index = {0: build.index(7), 1: build.index(9)}
     tiles.start(affine)
     assert [op.opcode for op in build.finish().ops[2:]] == opcodes
+
+
+@given(st.lists(st.integers(1, 5), max_size=4).map(tuple))
+def test_unravelled_indices(shape: tuple[int, ...]):
+    build = ProgramBuilder()
+    index = unravelled(build, build.index(3), shape)
+    assert len(index) == len(shape)
+    divisions = sum(op.opcode == "floordiv" for op in build.finish().ops)
+    assert divisions == max(0, len(shape) - 1)
+
+
+@pytest.mark.parametrize(
+    ("channels", "block", "shape", "extents"),
+    [(8, 4, (6, 4, 16), (2, 1, 4)), (6, 4, (6, 4, 2, 6), (2, 1, 1, 4)), (8, 1, (6, 4, 16), (2, 1, 1))],
+)
+def test_every_second_element_is_one_of_a_pair(
+    channels: int, block: int, shape: tuple[int, ...], extents: tuple[int, ...]
+):
+    """The last of a pair and the channels are one axis, unless a block of these would reach into the next pixel."""
+    build = ProgramBuilder()
+    tiles = Tiles(build, {0: 2, 2: block})
+    tiles.index = {axis: build.index(0) for axis in range(3)}
+    index = (Affine(0, (Term(0),)), Affine(-1, (Term(1, 2),)), Affine(0, (Term(2),)))
+    access = Access((6, 8, channels), index, True, (1, 2, 1))
+    assert tiles.memory(access) == shape
+    starts, found, dropped, axes = tiles.box(access)
+    assert (len(starts), found) == (len(shape), extents)
+    assert axes == ((0, 2) if block > 1 else (0,))
+    assert len(dropped) == len(shape) - len(axes)

@@ -1,0 +1,1 @@
+"""How operators launch their kernels: schedules and specializations that are kept for arrays of one kind."""
