@@ -4,12 +4,10 @@ PYTHON ?= python3
 ENV := .venv
 BIN := $(ENV)/bin
 ENVS := build/environments
-# Workers of pytest-xdist.  The tests of a file stay together: they share what their fixtures make, and the cells of a
-# notebook build on each other.  A worker that ended is not replaced: pytest-xdist would wait for it for ever.
-PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --max-worker-restart=0 --durations=25
-EVERYTHING := $(PARALLEL) --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
-# What a tier runs is listed in tests/support/tiers.py.
-SAMPLE := --tier=test $(EVERYTHING)
+# Workers of pytest-xdist: one that has nothing left to do takes tests from another.  A worker that ended is not replaced:
+# pytest-xdist would wait for it for ever.
+PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=worksteal --max-worker-restart=0 --durations=25
+EVERYTHING := $(PARALLEL) tests
 TOUR := build/tour/00_tour.html
 # The environment is made anew when what it holds changes, not when files merely look newer.
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
@@ -18,7 +16,7 @@ SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o 
 FRONTEND := frontend
 LABEXTENSIONS := $(ENV)/share/jupyter/labextensions
 
-.PHONY: help env frontend labextension lock tour lab check test test-all test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
+.PHONY: help env frontend labextension lock tour lab check test test-all tests-sample tests-all test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -72,23 +70,32 @@ lab: $(STAMP)  ## open JupyterLab on the tour
 	install -D -m 644 notebooks/page_config.json $(ENV)/etc/jupyter/labconfig/page_config.json
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter lab notebooks/00_tour.ipynb
 
-lint: $(STAMP)  ## linter, formatter, type checker, import contracts
+# CHANGED=1 narrows `check`, `test` and `test-all` to what differs from the branch `main`.
+DIFFERENT = $(shell git diff --name-only --diff-filter=d $$(git merge-base HEAD main); git ls-files --others --exclude-standard)
+NARROW := $(if $(CHANGED),--changed)
+NARROW_LINT = $(CHANGED)
+TYPED = $(filter %.py,$(DIFFERENT))
+
+lint: $(STAMP)  ## linter, formatter, import contracts, type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright $(TYPED)
 	$(BIN)/lint-imports
+	$(if $(NARROW_LINT),$(if $(TYPED),$(BIN)/pyright $(TYPED)),$(BIN)/pyright)
 
-# Tests and benchmarks are as much to check as the package again: here only those that are not committed yet.
-check: TYPED := tessera tessera_magics $(wildcard $(shell git ls-files --modified --others --exclude-standard --deduplicate -- 'tests/*.py' 'benchmarks/*.py'))
-check: lint  ## for between two edits: lint, and the tests of what compiles nothing, without random searches
-	$(BIN)/python -m pytest $(PARALLEL) -m "not search" tests/core tests/frontend tests/distribution/test_lock.py \
-	    tests/distribution/test_repository.py tests/test_architecture.py
+check: NARROW_LINT := 1
+check: lint  ## for between two edits: lint of what changed, and the tests that compile nothing
+	$(BIN)/python -m pytest --tier=check $(NARROW) $(PARALLEL) tests
 
-test: lint $(FRONTEND)/node_modules/.ready labextension/node_modules/.ready  ## what CI runs: lint, then every kind of test on a sample
-	$(BIN)/python -m pytest $(SAMPLE)
-
-test-all: lint $(FRONTEND)/node_modules/.ready labextension/node_modules/.ready  ## lint, then every test and notebook
-	$(BIN)/python -m pytest $(EVERYTHING)
+# Types and tests are checked side by side.
+NODE_MODULES := $(FRONTEND)/node_modules/.ready labextension/node_modules/.ready
+test: $(STAMP) $(NODE_MODULES)  ## what CI runs: lint, and every kind of test on a sample; CHANGED=1: of what changed
+	@$(MAKE) --no-print-directory --jobs=2 lint tests-sample
+test-all: $(STAMP) $(NODE_MODULES)  ## lint, every test and every notebook; CHANGED=1: of what changed
+	@$(MAKE) --no-print-directory --jobs=2 lint tests-all
+tests-sample: $(STAMP)
+	$(BIN)/python -m pytest --tier=test $(NARROW) $(PARALLEL) tests
+tests-all: $(STAMP)
+	$(BIN)/python -m pytest $(NARROW) $(PARALLEL) tests
 
 test-lowest: RESOLUTION := lowest-direct
 test-lowest: test-versions  ## the tests with the lowest versions that pyproject.toml allows: make test-lowest TESTS=tests/core

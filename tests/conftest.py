@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import junkdrawer
 
 from support.targets import missing_gpu, missing_gpus
 
-pytest_plugins = ["support.tiers"]
+pytest_plugins = ["support.own_process", "support.tiers", "support.changed"]
 
 # Compiled kernels go to a directory of this test run, never to the user's own.  It is set before any test module is
 # imported, since settings are read once; `_cache` removes it at exit.  The workers of pytest-xdist inherit it from the
@@ -28,6 +29,10 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 # a KeyboardInterrupt that never comes.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Hypothesis measures collections of garbage in a callback, where exceptions are lost: a Ctrl-C that comes during one would
+# vanish.  It installs the callback once; this says that it has.
+junkdrawer._gc_initialized = True  # pyright: ignore[reportPrivateUsage]
 
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE = frozenset(ROOT.iterdir())

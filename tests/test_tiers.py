@@ -35,8 +35,6 @@ def test_a_rule_changes_something() -> None:
         ("tests/lowering/cuda/simt/test_lowering.py::test_it[1]", Tier.ALL),
         ("tests/browser/test_live.py::test_a_live_view_comes_back_with_the_page", Tier.TEST),
         ("tests/browser/test_live.py::test_another", Tier.ALL),
-        ("notebooks/00_tour.ipynb::Cell 3", Tier.TEST),
-        ("notebooks/07_views.ipynb::Cell 3", Tier.ALL),
         (".", Tier.TEST),
     ],
 )
@@ -50,8 +48,8 @@ def test_files_of_dearer_tiers_are_not_collected(pytestconfig: pytest.Config, mo
 
     monkeypatch.setattr(pytestconfig.option, "tier", "test")
     assert ignored("tests/frontend/test_fuzz.py")
-    assert ignored("notebooks/07_views.ipynb")
-    for kept in (".", "tests", "tests/viz", "tests/browser", "tests/browser/test_live.py", "notebooks/00_tour.ipynb"):
+    assert ignored("tests/browser/test_lab.py")
+    for kept in (".", "tests", "tests/viz", "tests/browser", "tests/browser/test_live.py"):
         assert ignored(kept) is None
     assert tiers.pytest_ignore_collect(Path("/elsewhere"), pytestconfig) is None
     monkeypatch.setattr(pytestconfig.option, "tier", "all")

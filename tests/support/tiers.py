@@ -4,6 +4,9 @@ A test belongs to the cheapest tier that can fail for its reason.  `RULES` says 
 `docs/testing.md` how to choose.  Without `--tier`, as in `pytest tests/viz`, every test that is named runs.
 """
 
+import hashlib
+import sys
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
@@ -11,6 +14,8 @@ from typing import Final
 
 import pytest
 from hypothesis import settings
+
+from support.own_process import sends_signals
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -36,7 +41,6 @@ RULES: Final[Mapping[str, Tier]] = {
     "tests/frontend/test_mutants.py": Tier.ALL,
     "tests/lowering/schedule/test_random_cascades.py": Tier.ALL,
     "tests/lowering/schedule/test_random_graphs.py": Tier.ALL,
-    "tests/lowering/schedule/test_results.py": Tier.ALL,
     "tests/test_anything_handed.py": Tier.ALL,
     # Sweeps: a compilation per case, or the PTX machine.
     "tests/agreement/test_integer_casts.py": Tier.ALL,
@@ -55,13 +59,16 @@ RULES: Final[Mapping[str, Tier]] = {
     "tests/docs/test_docs.py::test_examples_run": Tier.ALL,
     "tests/docs/test_site.py": Tier.ALL,
     "tests/magics/test_kernel.py": Tier.ALL,
-    "notebooks": Tier.ALL,
+    "tests/notebooks/test_execution.py": Tier.ALL,
     # One of each of these kinds is in `make test` all the same.
     "tests/browser/test_live.py::test_a_live_view_comes_back_with_the_page": Tier.TEST,
     "tests/distribution/test_distribution.py::test_a_kernel_runs_from_the_installed_wheel": Tier.TEST,
-    "notebooks/00_tour.ipynb": Tier.TEST,
+    "tests/notebooks/test_execution.py::test_the_tour": Tier.TEST,
 }
 """The tier of a folder, a file or a function; the longest name that matches a test decides."""
+
+CASES: Final = 12
+"""At most so many cases of one function in `TEST`, always the same ones; the others run in `ALL`."""
 
 EXAMPLES: Final[Mapping[Tier, int]] = {Tier.CHECK: 10, Tier.TEST: 20}
 """At most so many examples per property; `ALL` runs as many as each test asks for."""
@@ -104,8 +111,28 @@ def select(items: Iterable[pytest.Item], tier: Tier) -> tuple[list[pytest.Item],
     chosen: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        (chosen if tier_of(item.nodeid) <= tier else others).append(item)
-    return chosen, others
+        (chosen if _tier_of_item(item) <= tier else others).append(item)
+    dropped = _beyond_sample(item.nodeid for item in chosen if tier_of(item.nodeid) is Tier.TEST)
+    others += [item for item in chosen if item.nodeid in dropped]
+    return [item for item in chosen if item.nodeid not in dropped], others
+
+
+def _tier_of_item(item: pytest.Item) -> Tier:
+    if sends_signals(item):
+        return Tier.TEST if item.nodeid.partition("[")[0] in RULES else Tier.ALL
+    return tier_of(item.nodeid)
+
+
+def _beyond_sample(nodes: Iterable[str]) -> set[str]:
+    """Choose by hash, since a step through a grid of parameters could always meet the same dtype or target."""
+    functions: defaultdict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        functions[node.partition("[")[0]].append(node)
+    return {
+        node
+        for cases in functions.values()
+        for node in sorted(cases, key=lambda node: hashlib.sha256(node.encode()).digest())[CASES:]
+    }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
@@ -126,3 +153,36 @@ def cap_examples(test: object, most: int) -> None:
     own: settings | None = getattr(test, attribute, None)
     if own is not None and own.max_examples > most:
         setattr(test, attribute, settings(own, max_examples=most))
+
+
+class _Guard:
+    """Refuse what no test of `CHECK` does: to start a process, or to load a compiler."""
+
+    PROCESSES: Final = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"})
+    COMPILERS: Final = frozenset({"torch_mlir", "llvmlite"})
+    testing = False
+
+    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "import" and str(arguments[0]).partition(".")[0] in self.COMPILERS:
+            raise RuntimeError(f"a test of `make check` loads {arguments[0]}: see tests/support/tiers.py")
+        if self.testing and event in self.PROCESSES:
+            raise RuntimeError(f"a test of `make check` starts a process ({event}): see tests/support/tiers.py")
+
+
+_GUARD: Final = _Guard()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Install the guard, which no later call can take out again, where only tests of `CHECK` run."""
+    if _requested(config) is Tier.CHECK:
+        sys.addaudithook(_GUARD)
+
+
+def pytest_runtest_logstart() -> None:
+    """Begin to guard."""
+    _GUARD.testing = True
+
+
+def pytest_runtest_logfinish() -> None:
+    """End it: the tools around the tests may start processes."""
+    _GUARD.testing = False

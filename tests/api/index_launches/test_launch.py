@@ -1,8 +1,6 @@
 """Index launches: the documents' blocks with values, collectives that are inserted, mistakes, and stops."""
 
-import signal
 import threading
-import time
 from collections.abc import Generator
 from types import ModuleType
 
@@ -13,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 import tessera
 from support.documents import BLOCKS
+from support.interrupts import ctrl_c_reaches
 from tessera import dist, op
 from tessera.api.source_module import run_cell
 from tessera.core.base.interrupts import raise_if_stopped
@@ -266,21 +265,20 @@ def test_a_point_that_fails_leaves_nothing_half_written():
 def test_ctrl_c_stops_all_points():
     mesh = dist.Mesh("tp", range(4))
     stopped: list[int] = []
+    with ctrl_c_reaches() as send:
+        begun = threading.Barrier(4, action=send, timeout=60)
 
-    def point(part: NDArray[np.float32]) -> None:
-        try:
-            while True:
-                time.sleep(0.01)
-                raise_if_stopped()
-        except KeyboardInterrupt:
-            stopped.append(part.size)
-            raise
+        def point(part: NDArray[np.float32]) -> None:
+            try:
+                begun.wait()
+                while True:
+                    raise_if_stopped()
+            except KeyboardInterrupt:
+                stopped.append(part.size)
+                raise
 
-    main = threading.main_thread().ident
-    assert main is not None
-    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        tessera.index_launch("tp")(point)(put(drawn(8), dist.Block("tp"), mesh, "x"))
+        with pytest.raises(KeyboardInterrupt):
+            tessera.index_launch("tp")(point)(put(drawn(8), dist.Block("tp"), mesh, "x"))
     assert stopped == [2, 2, 2, 2]
 
 

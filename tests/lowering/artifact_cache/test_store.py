@@ -201,10 +201,13 @@ folder = Path({folder!r})
 def build():
     with open(folder / "builds", "a") as file:
         file.write("built\\n")
-    time.sleep(0.3)
+    while len((folder / "asked").read_text()) < 8:  # until all of them are about to ask
+        pass
     return entry_of(Compilation(scale_artifact()))
 print("ready", flush=True)
 sys.stdin.readline()
+with open(folder / "asked", "a") as file:
+    file.write(".")
 entry = Cache(folder, 1 << 20).get_or_build("{key}", Place(SOURCE, SPAN), build)
 print(entry.artifact.name, len(entry.artifact.code))
 """

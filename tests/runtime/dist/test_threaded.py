@@ -26,7 +26,6 @@ def engine() -> Iterator[ThreadedEngine]:
 def until_stopped(_: int) -> None:
     while True:
         raise_if_stopped()
-        time.sleep(LOOK / 10)
 
 
 def test_each_rank_does_its_tasks_in_order(engine: ThreadedEngine):

@@ -24,19 +24,20 @@ def test_nothing_has_used_the_driver_here(monkeypatch: pytest.MonkeyPatch):
 def test_threads_that_are_first_at_once_get_one_driver(monkeypatch: pytest.MonkeyPatch):
     """A second one would not know of the faults and launches that the first one has seen."""
     monkeypatch.setattr(door._Only, "driver", None)
-    both = threading.Barrier(2)
+    asking = threading.Semaphore(0)
 
     class Slow:
         forked = False
 
         def __init__(self) -> None:
-            time.sleep(0.05)  # so that the other thread asks meanwhile
+            for _ in range(2):  # until both are about to ask
+                assert asking.acquire(timeout=60)
 
     monkeypatch.setattr(door, "Driver", Slow)
     found: list[Any] = []
 
     def ask() -> None:
-        both.wait()
+        asking.release()
         found.append(door.driver())
 
     threads = [threading.Thread(target=ask) for _ in range(2)]

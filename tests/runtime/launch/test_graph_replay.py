@@ -1,8 +1,8 @@
 """Graphs: lists of launches on the CPU, CUDA graphs on a driver that only notes, and on a GPU."""
 
 import ctypes
+import os
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -95,18 +95,24 @@ def test_two_threads_never_run_one_graph_at_a_time():
     """Its launches have one workspace, which begins as zeros."""
     running: list[str] = []
     most: list[int] = []
+    asking = threading.Barrier(4)
 
     class Shared(Work):
         def run(self) -> None:
             running.append(self.name)
-            time.sleep(0.01)
+            os.sched_yield()
             most.append(len(running))
             running.remove(self.name)
 
     recording = CapturedGraph()
     recording.add(None, HostWork("a", Shared("a", [])))
     graph = graph_of(recording)
-    threads = [threading.Thread(target=graph.launch) for _ in range(4)]
+
+    def ask() -> None:
+        asking.wait(60)
+        graph.launch()
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,11 +1,10 @@
 """Points in threads: all at once, the first mistake, and stops: by an event, by an exception, by Ctrl-C."""
 
-import signal
 import threading
-import time
 
 import pytest
 
+from support.interrupts import ctrl_c_reaches
 from tessera.core.base.interrupts import raise_if_stopped
 from tessera.runtime.shards.point_threads import run_points
 
@@ -36,7 +35,6 @@ def test_the_first_mistake_is_raised_and_stops_the_others():
         begun.wait()
         try:
             while True:
-                time.sleep(0.01)
                 raise_if_stopped()
         except KeyboardInterrupt:
             ended.append("stopped")
@@ -49,20 +47,20 @@ def test_the_first_mistake_is_raised_and_stops_the_others():
 
 def test_ctrl_c_stops_python_code_that_looks_at_nothing():
     ended: list[str] = []
+    with ctrl_c_reaches() as send:
+        begun = threading.Barrier(3, action=send, timeout=60)
 
-    def spins() -> None:
-        try:
-            while True:
-                pass
-        except KeyboardInterrupt:
-            ended.append("stopped")
-            raise
+        def spins() -> None:
+            try:
+                begun.wait()
+                while True:
+                    pass
+            except KeyboardInterrupt:
+                ended.append("stopped")
+                raise
 
-    main = threading.main_thread().ident
-    assert main is not None
-    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        run_points([spins, spins, spins])
+        with pytest.raises(KeyboardInterrupt):
+            run_points([spins, spins, spins])
     assert ended == ["stopped"] * 3
     found: list[int] = []
     run_points([lambda: found.append(1)] * 3)  # other threads
@@ -78,7 +76,6 @@ def test_a_launch_inside_of_a_point_stops_with_it():
         begun.wait()
         try:
             while True:
-                time.sleep(0.01)
                 raise_if_stopped()
         except KeyboardInterrupt:
             ended.append("stopped")

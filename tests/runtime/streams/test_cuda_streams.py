@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -135,13 +134,19 @@ def test_an_event_that_cannot_be_recorded_is_waited_for_in_vain_and_not_for_ever
 def test_threads_that_share_a_stream_share_its_cuda_stream(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
     s, made = Stream(), fake.new_stream
     found: list[int] = []
+    asking = threading.Semaphore(0)
 
     def slow() -> int:
-        time.sleep(0.02)
+        for _ in range(4):  # until all of them are about to ask
+            assert asking.acquire(timeout=60)
         return made()
 
+    def ask() -> None:
+        asking.release()
+        found.append(s.handle(0))
+
     monkeypatch.setattr(fake, "new_stream", slow)
-    threads = [threading.Thread(target=lambda: found.append(s.handle(0))) for _ in range(4)]
+    threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,0 +1,74 @@
+"""Run the tests that send signals each in a process of its own, and try them again twice.
+
+A signal that comes while Python collects garbage, or while a callback of a library runs, raises where nobody sees it:
+such a test may fail although the code is right.  The summary says how often that happened.
+"""
+
+import os
+import subprocess
+import sys
+from types import CodeType
+from typing import Final
+
+import pytest
+
+TRIES: Final = 3
+HELPERS: Final = frozenset({"ctrl_c_inside", "ctrl_c_reaches", "interrupted_everywhere", "setitimer", "send_signal"})
+"""What tests send signals with."""
+FILES: Final = ("tests/lowering/service/test_server.py::", "tests/runtime/launch/test_program_counters.py::")
+"""Files whose tests watch processes or sample threads."""
+_CHILD: Final = "TESSERA_TEST_PROCESS"
+_TRIES: Final = "tries"
+
+
+def sends_signals(item: pytest.Item) -> bool:
+    """Whether a test, or a function inside of it, uses one of the helpers, or its file is listed."""
+    if item.nodeid.startswith(FILES):
+        return True
+    code = getattr(getattr(item, "obj", None), "__code__", None)
+    return isinstance(code, CodeType) and bool(HELPERS & _names(code))
+
+
+def _names(code: CodeType) -> frozenset[str]:
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return frozenset(code.co_names).union(*inner)
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Run such a test by another pytest, and report for it."""
+    if _CHILD in os.environ or not sends_signals(item) or item.config.getoption("usepdb"):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    item.ihook.pytest_runtest_logreport(report=_run(item))
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _run(item: pytest.Item) -> pytest.TestReport:
+    root = item.config.rootpath
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"--rootdir={root}", item.nodeid]
+    environment = {**os.environ, _CHILD: "1"}
+    tries, failed, output = 0, True, ""
+    while failed and tries < TRIES:
+        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        tries, failed, output = tries + 1, done.returncode != 0, done.stdout + done.stderr
+    return pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords=dict.fromkeys(item.keywords, 1),
+        outcome="failed" if failed else "passed",
+        longrepr=output if failed else None,
+        when="call",
+        user_properties=[(_TRIES, tries)],
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that were tried again."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    tries = {report.nodeid: count for report in reports for name, count in report.user_properties if name == _TRIES}
+    again = {test: count for test, count in tries.items() if count > 1}
+    if tries:
+        terminalreporter.write_line(f"{len(tries)} tests in processes of their own, {len(again)} of them tried again")
+    for test, count in sorted(again.items()):
+        terminalreporter.write_line(f"tried {count} times: {test}", yellow=True)
