@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import tiers
-from support.tiers import ROOT, RULES, Tier, tier_of
+from support.tiers import INTERRUPT, ROOT, RULES, Tier, tier_of
 
 
-@pytest.mark.parametrize("name", [name for name in RULES if name])
+@pytest.mark.parametrize("name", [*filter(None, RULES), INTERRUPT])
 def test_a_rule_names_what_exists(name: str) -> None:
     file, _, function = name.partition("::")
     assert (ROOT / file).exists()

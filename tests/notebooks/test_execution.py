@@ -3,6 +3,7 @@
 The cells of a notebook build on each other, so that a notebook is one test, which any worker can take.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,8 @@ def compare(notebook: Path) -> None:
     """Run a notebook, and compare what its cells give with what is stored."""
     options = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=notebooks/sanitize.cfg", "-p", "no:xdist"]
     command = [sys.executable, "-m", "pytest", "-q", *options, str(notebook)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -8,7 +8,8 @@ always.  What lies further away runs in `make test`.
 import ast
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -85,7 +86,7 @@ def imports() -> Mapping[str, frozenset[str]]:
     }
 
 
-def chosen_tests(changed: Set[str], graph: Mapping[str, Set[str]]) -> frozenset[str]:
+def chosen_tests(changed: AbstractSet[str], graph: Mapping[str, AbstractSet[str]]) -> frozenset[str]:
     """Return the test files, and the prefixes of paths of test files, that a change of these files concerns."""
     importers: defaultdict[str, set[str]] = defaultdict(set)
     for file, targets in graph.items():
@@ -101,8 +102,12 @@ def chosen_tests(changed: Set[str], graph: Mapping[str, Set[str]]) -> frozenset[
         return reached
 
     near = changed | {by for file in changed for by in importers[file] if not by.endswith("/__init__.py")}
-    tests = {file for file in support(near) if file.startswith("tests/") and file.rpartition("/")[2].startswith("test_")}
-    prefixes = {prefix for file in changed for start, found in FOLDERS.items() if file.startswith(start) for prefix in found}
+    tests = {
+        file for file in support(near) if file.startswith("tests/") and file.rpartition("/")[2].startswith("test_")
+    }
+    prefixes = {
+        prefix for file in changed for start, found in FOLDERS.items() if file.startswith(start) for prefix in found
+    }
     golden = {file.partition("golden/")[0] for file in changed if file.startswith("tests/") and "/golden/" in file}
     return frozenset(tests | prefixes | golden | {_mirrored(file) for file in changed} | set(ALWAYS)) - {""}
 

@@ -47,7 +47,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 def _run(item: pytest.Item) -> pytest.TestReport:
     root = item.config.rootpath
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"--rootdir={root}", item.nodeid]
-    environment = {**os.environ, _CHILD: "1"}
+    # Options for the run, such as the file of its report, are not for its children.
+    environment = {**os.environ, "PYTEST_ADDOPTS": "", _CHILD: "1"}
     tries, failed, output = 0, True, ""
     while failed and tries < TRIES:
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)

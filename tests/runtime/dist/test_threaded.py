@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from support.interrupts import ctrl_c_inside
 from tessera.core.base import dtypes
-from tessera.core.base.interrupts import LOOK, raise_if_stopped
+from tessera.core.base.interrupts import raise_if_stopped
 from tessera.core.errors.catalog import CollectiveStopped, RanksMissing
 from tessera.runtime.dist.engine import Exchange, Move
 from tessera.runtime.dist.threaded import ThreadedEngine
