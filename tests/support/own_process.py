@@ -7,6 +7,8 @@ such a test may fail although the code is right.  The summary says how often tha
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from types import CodeType
 from typing import Final
 
@@ -17,7 +19,7 @@ HELPERS: Final = frozenset({"ctrl_c_inside", "ctrl_c_reaches", "interrupted_ever
 """What tests send signals with."""
 FILES: Final = ("tests/lowering/service/test_server.py::", "tests/runtime/launch/test_program_counters.py::")
 """Files whose tests watch processes or sample threads."""
-_CHILD: Final = "TESSERA_TEST_PROCESS"
+CHILD: Final = "TEST_IN_ITS_OWN_PROCESS"
 _TRIES: Final = "tries"
 
 
@@ -26,17 +28,18 @@ def sends_signals(item: pytest.Item) -> bool:
     if item.nodeid.startswith(FILES):
         return True
     code = getattr(getattr(item, "obj", None), "__code__", None)
-    return isinstance(code, CodeType) and bool(HELPERS & _names(code))
+    return isinstance(code, CodeType) and bool(HELPERS & names_in(code))
 
 
-def _names(code: CodeType) -> frozenset[str]:
-    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+def names_in(code: CodeType) -> frozenset[str]:
+    """Return the names that a function and those inside of it use."""
+    inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return frozenset(code.co_names).union(*inner)
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Run such a test by another pytest, and report for it."""
-    if _CHILD in os.environ or not sends_signals(item) or item.config.getoption("usepdb"):
+    if CHILD in os.environ or not sends_signals(item) or item.config.getoption("usepdb"):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     item.ihook.pytest_runtest_logreport(report=_run(item))
@@ -44,14 +47,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     return True
 
 
+def run_pytest(root: Path, environment: Mapping[str, str], tests: str) -> "subprocess.CompletedProcess[str]":
+    """Run the named tests in another process, without the options of this run, such as the file of its report."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"--rootdir={root}", tests]
+    environment = {**environment, "PYTEST_ADDOPTS": ""}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+
 def _run(item: pytest.Item) -> pytest.TestReport:
-    root = item.config.rootpath
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"--rootdir={root}", item.nodeid]
-    # Options for the run, such as the file of its report, are not for its children.
-    environment = {**os.environ, "PYTEST_ADDOPTS": "", _CHILD: "1"}
     tries, failed, output = 0, True, ""
     while failed and tries < TRIES:
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        done = run_pytest(item.config.rootpath, {**os.environ, CHILD: "1"}, item.nodeid)
         tries, failed, output = tries + 1, done.returncode != 0, done.stdout + done.stderr
     return pytest.TestReport(
         nodeid=item.nodeid,
