@@ -15,6 +15,15 @@ from pathlib import Path
 def setitimer():
     '''Stands for what sends a signal.'''
 
+import pytest
+
+@pytest.fixture(scope="module")
+def kept():
+    yield Path("ended").write_text("yes")
+
+def test_before(kept):
+    pass
+
 def test_that_passes_the_second_time():
     setitimer()
     runs = Path("runs")
@@ -42,11 +51,16 @@ def test_what_sends_signals(request: pytest.FixtureRequest) -> None:
 
 def test_it_is_tried_again_and_the_summary_says_so(tmp_path: Path) -> None:
     (tmp_path / "test_signals.py").write_text(TEXT)
+    # What a fixture of the first file holds has ended when the second one begins, though a test in a process was between.
+    (tmp_path / "test_then.py").write_text(
+        "from pathlib import Path\n\ndef test_it():\n    assert Path('ended').exists()\n"
+    )
+    (tmp_path / "test_then_again.py").write_text("def test_it():\n    pass\n")
     (tmp_path / "conftest.py").write_text(f"pytest_plugins = [{PLUGIN!r}]\n")
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {Path(own_process.__file__).parents[1]}\n")
     environment = {name: value for name, value in os.environ.items() if name != own_process.CHILD}
-    done = own_process.run_pytest(tmp_path, environment, "test_signals.py")
-    assert "1 failed, 1 passed" in done.stdout
+    done = own_process.run_pytest(tmp_path, environment, ".")
+    assert "1 failed, 4 passed" in done.stdout
     assert "2 tests in processes of their own, 2 of them tried again" in done.stdout
     assert "tried 2 times: test_signals.py::test_that_passes_the_second_time" in done.stdout
     assert "tried 3 times: test_signals.py::test_that_fails" in done.stdout

@@ -3,6 +3,7 @@
 # Operators take arrays of any library and return the same kind, which their types cannot say.
 # pyright: reportArgumentType=false
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -59,6 +60,16 @@ def close(got: ArrayLike, want: ArrayLike, tolerance: float) -> None:
     assert np.isfinite(left[finite]).all()
     largest = np.abs(right[finite]).max(initial=0.0)
     np.testing.assert_allclose(left[finite], right[finite], rtol=tolerance, atol=tolerance * largest)
+
+
+def on_target(array: NDArray[Any], target: str) -> Array:
+    """Return the array in the memory of a target: of CuPy for a GPU, itself for others."""
+    return importlib.import_module("cupy").asarray(array) if target.startswith("cuda") else array
+
+
+def on_host(array: Array) -> NDArray[Any]:
+    """Return an array of NumPy or CuPy in host memory."""
+    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:

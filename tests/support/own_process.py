@@ -37,19 +37,27 @@ def names_in(code: CodeType) -> frozenset[str]:
     return frozenset(code.co_names).union(*inner)
 
 
-def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run such a test by another pytest, and report for it."""
     if CHILD in os.environ or not sends_signals(item) or item.config.getoption("usepdb"):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     item.ihook.pytest_runtest_logreport(report=_run(item))
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    # The fixtures that the test before kept for this one end here: no other hook asks for that.
+    item.session._setupstate.teardown_exact(nextitem)  # pyright: ignore[reportPrivateUsage]
     return True
 
 
-def run_pytest(root: Path, environment: Mapping[str, str], tests: str) -> "subprocess.CompletedProcess[str]":
+def without_plugins(config: pytest.Config) -> list[str]:
+    """Return the options that leave plugins out of this run: `-p no:benchmark`."""
+    plugins: list[str] = config.getoption("plugins") or []
+    return [option for name in plugins if name.startswith("no:") for option in ("-p", name)]
+
+
+def run_pytest(root: Path, environment: Mapping[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the named tests in another process, without the options of this run, such as the file of its report."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"--rootdir={root}", tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"--rootdir={root}", *arguments]
     environment = {**environment, "PYTEST_ADDOPTS": ""}
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
@@ -57,7 +65,7 @@ def run_pytest(root: Path, environment: Mapping[str, str], tests: str) -> "subpr
 def _run(item: pytest.Item) -> pytest.TestReport:
     tries, failed, output = 0, True, ""
     while failed and tries < TRIES:
-        done = run_pytest(item.config.rootpath, {**os.environ, CHILD: "1"}, item.nodeid)
+        done = run_pytest(item.config.rootpath, {**os.environ, CHILD: "1"}, *without_plugins(item.config), item.nodeid)
         tries, failed, output = tries + 1, done.returncode != 0, done.stdout + done.stderr
     return pytest.TestReport(
         nodeid=item.nodeid,

@@ -123,6 +123,7 @@ RULES: Final[Mapping[str, Tier]] = {
     # Worker processes that are killed, and signals.
     "tests/lowering/service/test_server.py": Tier.ALL,
     "tests/runtime/launch/test_program_counters.py": Tier.ALL,
+    "tests/test_own_process.py": Tier.ALL,
     # One of each of these kinds is in `make test` all the same.
     "tests/browser/test_live.py::test_a_live_view_comes_back_with_the_page": Tier.TEST,
     "tests/distribution/test_distribution.py::test_a_kernel_runs_from_the_installed_wheel": Tier.TEST,

@@ -1,6 +1,6 @@
 """Emit quotients and square roots of f32 that are rounded once, where what they are computed of is in range.
 
-    r = rcp.approx(b);  r += r (1 - b r);  q = a r;  q += r (a - b q);  q += r (a - b q)
+    r = rcp.approx(b);  r += r (1 - b r);  q = a r;  q += r (a - b q);  q += r (a - b q);  q has the sign of a r
     y = rsqrt.approx(x);  s = x y;  s += y / 2 (x - s s)
 
 These are the steps that `div.rn` and `sqrt.rn` take themselves (Markstein, "IA-64 and Elementary Functions", 2000), but
@@ -24,10 +24,11 @@ def _quotient(emit: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
     negative = emit.value("arith.negf", [b], "f32")
     near = approximate(emit, "rcp.approx.ftz.f32", b)
     reciprocal = _fma(emit, near, _fma(emit, negative, near, emit.constant(1.0, "f32")), near)
-    quotient = emit.value("arith.mulf", [a, reciprocal], "f32")
+    first = quotient = emit.value("arith.mulf", [a, reciprocal], "f32")
     for _ in range(2):
         quotient = _fma(emit, _fma(emit, negative, quotient, a), reciprocal, quotient)
-    return quotient
+    # What is left of -0 is +0, and -0 + 0 is +0: a correction would lose the sign of a zero.
+    return emit.value("math.copysign", [quotient, first], "f32")
 
 
 def _root(emit: Emitter, x: ir.Value) -> ir.Value:

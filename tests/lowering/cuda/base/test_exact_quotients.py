@@ -33,7 +33,7 @@ def spread(seed: int) -> np.ndarray:
 
 def test_quotients_are_rounded_once():
     x, y, z = spread(0), spread(1), np.zeros(COUNT, np.float32)
-    x[10:20], x[20:30] = 0, y[20:30]
+    x[10:20], x[20:30], x[30:40] = 0, y[20:30], -0.0
     simulate(function("div"), [x, y, z])
     assert same_bits(z, x / y)
 
