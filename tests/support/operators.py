@@ -69,7 +69,7 @@ def on_target(array: NDArray[Any], target: str) -> Array:
 
 def on_host(array: Array) -> NDArray[Any]:
     """Return an array of NumPy or CuPy in host memory."""
-    return array if isinstance(array, np.ndarray) else array.get()
+    return array.get() if hasattr(array, "get") else array
 
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:
