@@ -1,15 +1,28 @@
 """Derivatives of functions on arrays: each is captured as a graph, differentiated as a graph, and runs as one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, ParamSpec, TypeVar, cast
 
+import numpy as np
+
+from tessera.core.base.dtypes import DType, f64, promote
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.placement.placement import Placement
 from tessera.graphs.function import Captured, GraphFunction, capture
-from tessera.graphs.structure import Branch, Structure, flatten, leaves_in, names_of, placed_leaves, unflatten
-from tessera.graphs.trace import Trace
+from tessera.graphs.structure import (
+    Branch,
+    Leaf,
+    Static,
+    Structure,
+    flatten,
+    leaves_in,
+    names_of,
+    placed_leaves,
+    unflatten,
+)
+from tessera.graphs.trace import Trace, tensor_of
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.lowering.autodiff import forward as forward_mode
 from tessera.lowering.autodiff import reverse
@@ -38,6 +51,17 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         algebra: frozenset[str] = getattr(function, "algebra", frozenset[str]())
         name = f"{name}_{getattr(function, '__name__', 'graph')}"
         super().__init__(cast("Callable[P, R]", function), name, algebra=algebra)
+
+    def _flattened(
+        self, arguments: Sequence[object], keywords: Mapping[str, object], leaves: list[object]
+    ) -> Structure:
+        """Flatten a call; floats to differentiate by are arrays without axes."""
+        return super()._flattened(self._with_arrays(arguments), keywords, leaves)
+
+    def _with_arrays(self, arguments: Sequence[object]) -> tuple[object, ...]:
+        wanted = (self._argnums,) if isinstance(self._argnums, int) else self._argnums
+        by = {number % len(arguments) for number in wanted if -len(arguments) <= number < len(arguments)}
+        return floats_as_arrays(arguments, by)
 
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
         captured = capture(self.function, structure, types, self._names(structure), self.name)
@@ -83,7 +107,7 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         """Put the derivative into the graph that is being captured."""
         del leaves
         given: list[object] = []
-        structure = flatten((arguments, keywords), given)
+        structure = self._flattened(arguments, keywords, given)
         trace = trace_of()
         inputs = [as_tracer(leaf, trace) for leaf in given]
         captured = self._captured(structure, [each.value.type for each in inputs])
@@ -111,6 +135,9 @@ class Paired(Derivative[..., object]):
         super().__init__(
             function, forward_mode.jvp if forward else reverse.vjp, returned, 0, "jvp" if forward else "vjp"
         )
+
+    def _with_arrays(self, arguments: Sequence[object]) -> tuple[object, ...]:
+        return floats_as_arrays(arguments, range(len(arguments)))
 
     def _names(self, structure: Structure) -> list[str]:
         assert isinstance(structure, Branch)
@@ -142,3 +169,55 @@ class Paired(Derivative[..., object]):
         return replace(
             captured, graph=replace(made, inputs=inputs), structure=self._returned(captured.structure, primals)
         )
+
+
+def floats_as_arrays(arguments: Sequence[object], by: Collection[int]) -> tuple[object, ...]:
+    """Return `arguments`, with arrays instead of the floats in those whose numbers are in `by`.
+
+    They have the dtype in which the floats of all arrays meet, as a Python number beside them does; f64 without any.
+    """
+    flat = [(number, leaves := list[object](), flatten(arguments[number], leaves)) for number in by]
+    if not any(_has_floats(structure) for _, _, structure in flat):
+        return tuple(arguments)
+    arrays: list[object] = []
+    flatten(tuple(arguments), arrays)
+    dtype = _met(arrays)
+    made = list(arguments)
+    for number, leaves, structure in flat:
+        made[number] = unflatten(_opened(structure), _with_numbers(structure, iter(leaves), dtype).__next__)
+    return tuple(made)
+
+
+def _is_float(structure: Structure) -> bool:
+    return isinstance(structure, Static) and structure.type is float
+
+
+def _has_floats(structure: Structure) -> bool:
+    return any(map(_has_floats, structure.children)) if isinstance(structure, Branch) else _is_float(structure)
+
+
+def _met(arrays: Sequence[object]) -> DType:
+    dtype: DType | None = None
+    for array in arrays:
+        own = tensor_of(array, "an argument").dtype
+        if own.is_float:
+            dtype = own if dtype is None else promote(dtype, own)
+    return dtype or f64
+
+
+def _opened(structure: Structure) -> Structure:
+    """Return the structure with places for arrays where the floats are."""
+    if isinstance(structure, Branch):
+        return Branch(structure.kind, structure.names, tuple(map(_opened, structure.children)))
+    return Leaf() if _is_float(structure) else structure
+
+
+def _with_numbers(structure: Structure, leaves: Iterator[object], dtype: DType) -> Iterator[object]:
+    """Give what stands in the places of arrays, in order."""
+    if isinstance(structure, Branch):
+        for child in structure.children:
+            yield from _with_numbers(child, leaves, dtype)
+    elif isinstance(structure, Leaf):
+        yield next(leaves)
+    elif _is_float(structure):
+        yield np.asarray(cast("float", structure.value), dtype.numpy)

@@ -128,7 +128,7 @@ class GraphFunction(Generic[P, R]):
                 self._latest = quick.executable
                 return cast("R", unflatten(quick.captured.structure, iter(known).__next__))
         leaves: list[object] = []
-        structure = flatten((arguments, keywords), leaves)
+        structure = self._flattened(arguments, keywords, leaves)
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
             return self._inline(leaves, *arguments, **keywords)
         try:
@@ -138,6 +138,12 @@ class GraphFunction(Generic[P, R]):
         except TesseraError as mistake:
             raise at_call(mistake) from None
         return cast("R", unflatten(captured.structure, results.__next__))
+
+    def _flattened(
+        self, arguments: Sequence[object], keywords: Mapping[str, object], leaves: list[object]
+    ) -> Structure:
+        """Append the arrays of a call to `leaves`, and return where they stood."""
+        return flatten((tuple(arguments), keywords), leaves)
 
     def _inline(self, leaves: Sequence[object], /, *arguments: P.args, **keywords: P.kwargs) -> R:
         del leaves
@@ -152,14 +158,14 @@ class GraphFunction(Generic[P, R]):
     def graph_for(self, *arguments: P.args, **keywords: P.kwargs) -> Captured:
         """Return the graph for arguments like these, without compiling it."""
         leaves: list[object] = []
-        return self._prepared(flatten((arguments, keywords), leaves), leaves)[0]
+        return self._prepared(self._flattened(arguments, keywords, leaves), leaves)[0]
 
     def executable_for(self, *arguments: P.args, **keywords: P.kwargs) -> Executable:
         """Return the executable for arguments like these; without any, that of the last call.  Raises NotCalledYet."""
         if not (arguments or keywords):
             return self.executable
         leaves: list[object] = []
-        return self._prepared(flatten((arguments, keywords), leaves), leaves)[1]
+        return self._prepared(self._flattened(arguments, keywords, leaves), leaves)[1]
 
     def kernels(self, target: str = "") -> tuple[GroupKernel, ...]:
         """Return the kernels of the last call, compiled for a target; "": the one of the settings.
@@ -291,7 +297,7 @@ class GraphFunction(Generic[P, R]):
         """
         if arguments or keywords:
             leaves: list[object] = []
-            self._prepared(flatten((arguments, keywords), leaves), leaves)
+            self._prepared(self._flattened(arguments, keywords, leaves), leaves)
         return self.executable.alternatives
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tessera.core.base.dtypes import DType, computed_in, f32
+from tessera.core.base.dtypes import DType, computed_in, f32, i64, u64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.build import broadcast_shape
 
@@ -11,6 +11,13 @@ from tessera.core.graph.build import broadcast_shape
 def working(dtype: DType) -> DType:
     """Return the dtype that values of `dtype` are computed in: f32 for shorter floats."""
     return f32 if dtype.is_float and dtype.bits < f32.bits else computed_in(dtype)
+
+
+def summed(dtype: DType) -> DType:
+    """Return the dtype of a sum, as NumPy's: the widest integers for integers and bools, floats as they are."""
+    if dtype.is_float:
+        return dtype
+    return u64 if dtype.kind == "uint" else i64
 
 
 def flat(values: Sequence[int | Sequence[int]]) -> list[int]:

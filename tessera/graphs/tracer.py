@@ -7,11 +7,13 @@ from typing import Final, NoReturn
 from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, i32, i64, promote
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
-from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply
+from tessera.core.graph.expr import Argument, Expr, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Value
 from tessera.graphs.indexing import index_map_of
-from tessera.graphs.shapes import axes_of, flat, matmul_labels, working
+from tessera.graphs.operands.numbers import holds_outside, is_outside, literal
+from tessera.graphs.operands.operators import Operators
+from tessera.graphs.shapes import axes_of, flat, matmul_labels, summed, working
 from tessera.graphs.trace import Trace, current_trace, is_operand
 from tessera.runtime.arrays.host import plain
 
@@ -19,7 +21,7 @@ _FLOAT_ONLY: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos
 _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
 
 
-class Tracer:
+class Tracer(Operators):
     """A value of a graph that is being captured.
 
     Arithmetic, comparisons, `@`, slices and the methods below add to the graph.  What needs the numbers themselves
@@ -93,9 +95,6 @@ class Tracer:
     def __array_function__(self, *_: object, **__: object) -> NoReturn:
         raise self._refused("a NumPy function of a value", "use the function of tessera.op")
 
-    def __hash__(self) -> int:
-        return id(self)
-
     def _refused(self, what: str, remedy: str) -> CannotTrace:
         return at_call(CannotTrace(f"{what} cannot be captured: {self!r} has no numbers yet", hint=remedy))
 
@@ -130,7 +129,7 @@ class Tracer:
         made = self.of(self.trace.builder.view(self.value, index_map))
         made = as_tracer(made) if gathered else made  # of a capture around this one, by indices of this one
         for axis, picked in gathered:
-            made = made.of(made.trace.builder.gather(made.value, indices(picked, made.trace).value, axis))
+            made = gather(made, picked, axis)
         return made
 
     # Arithmetic
@@ -143,86 +142,23 @@ class Tracer:
         """Return what stands for an array in this graph: a tracer of it, or a captured array.  Raises CannotTrace."""
         return as_tracer(other, self.trace)
 
-    def __add__(self, other: object) -> "Tracer":
-        return binary("add", self, other)
+    def binary(self, opcode: str, left: object, right: object) -> "Tracer":
+        """Apply an operation of two operands."""
+        return binary(opcode, left, right)
 
-    def __radd__(self, other: object) -> "Tracer":
-        return binary("add", other, self)
+    def compare(self, predicate: str, other: object) -> "Tracer":
+        """Compare element by element."""
+        return compare(predicate, self, other)
 
-    def __sub__(self, other: object) -> "Tracer":
-        return binary("sub", self, other)
-
-    def __rsub__(self, other: object) -> "Tracer":
-        return binary("sub", other, self)
-
-    def __mul__(self, other: object) -> "Tracer":
-        return binary("mul", self, other)
-
-    def __rmul__(self, other: object) -> "Tracer":
-        return binary("mul", other, self)
+    def unary(self, opcode: str) -> "Tracer":
+        """Apply an operation of one operand."""
+        return unary(opcode, self)
 
     def __matmul__(self, other: object) -> "Tracer":
         return matmul(self, other)
 
     def __rmatmul__(self, other: object) -> "Tracer":
         return matmul(other, self)
-
-    def __truediv__(self, other: object) -> "Tracer":
-        return binary("div", self, other)
-
-    def __rtruediv__(self, other: object) -> "Tracer":
-        return binary("div", other, self)
-
-    def __floordiv__(self, other: object) -> "Tracer":
-        return binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: object) -> "Tracer":
-        return binary("floordiv", other, self)
-
-    def __mod__(self, other: object) -> "Tracer":
-        return binary("mod", self, other)
-
-    def __pow__(self, other: object) -> "Tracer":
-        return binary("pow", self, other)
-
-    def __rpow__(self, other: object) -> "Tracer":
-        return binary("pow", other, self)
-
-    def __and__(self, other: object) -> "Tracer":
-        return binary("and", self, other)
-
-    def __or__(self, other: object) -> "Tracer":
-        return binary("or", self, other)
-
-    def __xor__(self, other: object) -> "Tracer":
-        return binary("xor", self, other)
-
-    def __lt__(self, other: object) -> "Tracer":
-        return compare("lt", self, other)
-
-    def __le__(self, other: object) -> "Tracer":
-        return compare("le", self, other)
-
-    def __gt__(self, other: object) -> "Tracer":
-        return compare("gt", self, other)
-
-    def __ge__(self, other: object) -> "Tracer":
-        return compare("ge", self, other)
-
-    def __eq__(self, other: object) -> "Tracer":  # type: ignore[override]  # as NumPy: element by element
-        return compare("eq", self, other)
-
-    def __ne__(self, other: object) -> "Tracer":  # type: ignore[override]
-        return compare("ne", self, other)
-
-    def __neg__(self) -> "Tracer":
-        return unary("neg", self)
-
-    def __abs__(self) -> "Tracer":
-        return unary("abs", self)
-
-    def __invert__(self) -> "Tracer":
-        return unary("not", self)
 
     # Reductions
 
@@ -272,6 +208,15 @@ def indices(value: object, trace: Trace | None = None) -> Tracer:
     return given
 
 
+def gather(values: Tracer, picked: object, axis: int) -> Tracer:
+    """Pick elements along an axis; negative indices count from its end, and those outside give 0."""
+    index, extent = indices(picked, values.trace), values.shape[axis]
+    if index.dtype.kind == "int":
+        index = index.astype(i64) if is_outside(extent, index.dtype) else index
+        index = select(index < 0, index + extent, index)
+    return values.of(values.trace.builder.gather(values.value, index.value, axis))
+
+
 def binary(opcode: str, left: object, right: object) -> Tracer:
     """Apply an operation of two operands; Python numbers take the dtype of what they meet."""
     if opcode == "div":
@@ -290,8 +235,16 @@ def binary(opcode: str, left: object, right: object) -> Tracer:
 
 
 def compare(predicate: str, left: object, right: object) -> Tracer:
-    """Compare element by element."""
+    """Compare element by element; a number that an integer dtype does not hold compares by its value."""
     x, y, dtype = _met(left, right)
+    if is_outside(x, dtype) or is_outside(y, dtype):
+        same = "eq" if holds_outside(predicate, x, y) else "ne"
+        array = x if isinstance(x, Tracer) else y
+
+        def always(a: Expr) -> Expr:
+            return apply("cmp", a, a, predicate=same)
+
+        return _elementwise(always, (array,), (working(dtype),))
 
     def body(a: Expr, b: Expr) -> Expr:
         return apply("cmp", a, b, predicate=predicate)
@@ -332,9 +285,9 @@ def apply_expr(body: Expr, operands: Sequence[Tracer]) -> Tracer:
 
 
 def reduce(kind: str, operand: Tracer, axis: int | Sequence[int] | None, *, keepdims: bool = False) -> Tracer:
-    """Reduce along axes; floats of 16 bits are summed in f32 and rounded once."""
+    """Reduce along axes; floats of 16 bits are summed in f32 and rounded once, integers in 64 bits."""
     axes, builder = axes_of(operand.ndim, axis), operand.trace.builder
-    dtype = i64 if operand.dtype == boolean and kind == "sum" else operand.dtype
+    dtype = summed(operand.dtype) if kind == "sum" else operand.dtype
     wide = builder.cast(operand.value, working(dtype))
     made = builder.cast(builder.reduce(wide, axes, kind), dtype)
     if keepdims:
@@ -436,7 +389,7 @@ def _elementwise(body: Callable[..., Expr], operands: "Sequence[Tracer | Number]
     exprs: list[Expr] = []
     for each, dtype in zip(operands, dtypes, strict=True):
         if not isinstance(each, Tracer):
-            exprs.append(Literal(float(each) if dtype.is_float else each, dtype))
+            exprs.append(literal(each, dtype))
             continue
         known = [n for n, array in enumerate(arrays) if array.value is each.value]  # x * x has one operand
         if not known:

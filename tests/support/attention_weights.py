@@ -288,10 +288,10 @@ def _paged(q: Array, k: Array, v: Array, table: Array) -> Array:
 
 @variant(
     _paged, (2, HEADS, 1, WIDTH), (40, HEADS, WIDTH), (40, HEADS, WIDTH), TABLE,
-    kernels=("elements", "elements", "cascade"), refusals=frozenset({"elements"}),
+    kernels=("maps", "elements", "elements", "cascade"), refusals=frozenset({"elements", "shapes"}),
 )  # fmt: skip
 def paged(q: Array, k: Array, v: Array, table: Array) -> Array:
-    """One query, keys and values from a cache of pages."""
+    """One query, keys and values from a cache of pages, whose numbers may count from its end."""
     keys, values = (op.gather(each, table).transpose(0, 2, 1, 3) for each in (k, v))
     return op.softmax(q @ keys.T) @ values
 

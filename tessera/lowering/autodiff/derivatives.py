@@ -65,7 +65,9 @@ def _mul(e: Apply, d: tuple[Expr, ...]) -> Expr:
 
 
 def _div(e: Apply, d: tuple[Expr, ...]) -> Expr:
-    b = _operands(e)[1]
+    a, b = _operands(e)
+    if is_number(a, 1):  # of a reciprocal: without a further division
+        return neg(mul(mul(_wide(e), _wide(e)), d[1]))
     return sub(div(d[0], b), mul(div(_wide(e), b), d[1]))
 
 

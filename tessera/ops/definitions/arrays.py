@@ -196,10 +196,12 @@ def pad(x: Array, widths: Sequence[tuple[int, int]]) -> Array:
 
 @operator("gather")
 def gather(x: Array, index: Array, axis: int = 0) -> Array:
-    """Return the elements at integer indices along an axis, as NumPy's `take`; indices outside give 0."""
-    trace = trace_of(x, index)
-    given = as_tracer(x, trace)
-    return given.of(trace.builder.gather(given.value, indices(index, trace).value, _axis(given, axis)))
+    """Return the elements at integer indices along an axis, as NumPy's `take`: negative ones count from the end.
+
+    Indices outside of the axis give 0: they cannot raise, since they are known when the graph runs.
+    """
+    given = as_tracer(x, trace_of(x, index))
+    return tracer.gather(given, index, _axis(given, axis))
 
 
 @operator("one_hot")

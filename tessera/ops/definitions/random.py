@@ -7,6 +7,7 @@
 Bits are those of Philox 4x32-10, see `core/base/philox.py`.  No state is kept: the same key gives the same numbers.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
 from typing import Any, Final, TypeGuard
@@ -99,11 +100,11 @@ def random_bits(shape: Sequence[int], key: Array) -> Array:
 def uniform(shape: Sequence[int], key: Array, low: float = 0.0, high: float = 1.0, dtype: DType | str = "f32") -> Array:
     """Return numbers spread evenly over [low, high): multiples of 2^-24 of its length, 2^-53 in f64.
 
-    Raises OperandMismatch for a dtype that is no float, or an empty interval.
+    Rounding to the dtype never gives `high`, nor what lies outside.  Raises OperandMismatch for a dtype that is no
+    float, for an empty interval, and for one that holds no number of the dtype.
     """
     kind = _float(dtype)
-    if not low < high:
-        raise OperandMismatch(f"there is no number from {low} to {high}", hint="low must be less than high")
+    least, greatest = _ends(low, high, kind)
     given, extents, digits = as_key(key), _shape(shape), _DIGITS[kind]
     x = Argument(0, u32)
     if kind == f64:
@@ -114,9 +115,25 @@ def uniform(shape: Sequence[int], key: Array, low: float = 0.0, high: float = 1.
         whole = cast_expr(apply("shr", x, Literal(32 - digits, u32)), f32)
         words = [_bits(given, extents, DRAW)]
     made = apply_expr(apply("mul", whole, Literal(2.0**-digits, whole.dtype)), words)
-    if (low, high) != (0.0, 1.0):
-        made = made * (high - low) + low
-    return made.astype(kind)
+    if (low, high) == (0.0, 1.0):
+        return made.astype(kind)
+    made = (made * (high - low) + low).astype(kind)
+    return tracer.binary("min", tracer.binary("max", made, least), greatest)
+
+
+def _ends(low: float, high: float, dtype: DType) -> tuple[float, float]:
+    """Return the least and the greatest number of a dtype in [low, high)."""
+    if not low < high:
+        raise OperandMismatch(f"there is no number from {low} to {high}", hint="low must be less than high")
+    least, greatest = dtype.numpy.type(low), dtype.numpy.type(high)
+    upwards, downwards = dtype.numpy.type(math.inf), dtype.numpy.type(-math.inf)
+    if float(least) < low:
+        least = np.nextafter(least, upwards)
+    if float(greatest) >= high:
+        greatest = np.nextafter(greatest, downwards)
+    if not math.isfinite(low) or not math.isfinite(high) or least > greatest:
+        raise OperandMismatch(f"no {dtype} lies from {low} to {high}", hint="give a longer interval, or dtype='f64'")
+    return float(least), float(greatest)
 
 
 @operator("randn")

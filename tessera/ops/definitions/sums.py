@@ -2,11 +2,10 @@
 
 from typing import Any, Final
 
-from tessera.core.base.dtypes import boolean, i64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.shapes import axes_of, working
+from tessera.graphs.shapes import axes_of, summed, working
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
 from tessera.ops.definitions.arrays import arange, pad
 
@@ -18,14 +17,14 @@ BLOCK: Final = 64
 
 @operator("cumsum")
 def cumsum(x: Array, axis: int = -1) -> Array:
-    """Return the running sums along an axis, as NumPy's `cumsum`; floats of 16 bits are summed in f32.
+    """Return the running sums along an axis, as NumPy's `cumsum`: floats of 16 bits in f32, integers in 64 bits.
 
     In blocks of 64 the sums are made directly; what comes before a block is the running sum of the totals of blocks,
     made in the same way, and added last.  Raises OperandMismatch for an axis that is not there.
     """
     given = as_tracer(x)
     place = axes_of(given.ndim, axis)[0]
-    dtype = i64 if given.dtype == boolean else given.dtype
+    dtype = summed(given.dtype)
     order = [*(each for each in range(given.ndim) if each != place), place]
     back = [order.index(each) for each in range(given.ndim)]
     made = _running(given.astype(working(dtype)).transpose(*order))

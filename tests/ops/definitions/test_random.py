@@ -190,3 +190,19 @@ def test_normal_numbers_need_no_slow_path():
     text = kernel.compiled.listing("ptx").text
     assert "div.rn" not in text
     assert "sqrt.rn" not in text
+
+
+@pytest.mark.parametrize(("low", "high", "dtype"), [(100, 101, "bf16"), (1000, 1001, "f32"), (0.1, 0.3, "f16"),
+                                                    (-3, 5, "bf16"), (1e6, 1e6 + 1, "f64")])  # fmt: skip
+def test_uniform_numbers_lie_in_their_interval_however_they_are_rounded(low: float, high: float, dtype: str):
+    with overridden(target="cpu"):
+        x = np.asarray(op.uniform((100_000,), op.key(3), low, high, dtype)).astype(np.float64)
+    assert low <= x.min()
+    assert x.max() < high
+    assert abs(x.mean() - (low + high) / 2) < 0.15 * (high - low)
+
+
+@pytest.mark.parametrize(("low", "high"), [(100.1, 100.2), (0.0, np.inf), (2.0, 1.0)])
+def test_an_interval_without_numbers_is_refused(low: float, high: float):
+    with pytest.raises(OperandMismatch, match="from"):
+        op.uniform((3,), op.key(0), low, high, "bf16")

@@ -60,7 +60,8 @@ class Case:
 
 
 def taken(x: Numbers, index: Numbers, axis: int = 0) -> Numbers:
-    """Return NumPy's `take`, 0 outside."""
+    """Return NumPy's `take`, 0 outside; negative indices count from the end."""
+    index = np.where(index < 0, index + x.shape[axis], index)
     inside = (index >= 0) & (index < x.shape[axis])
     made = np.take(x, np.where(inside, index, 0), axis) if x.shape[axis] else np.zeros(index.shape + x.shape[1:])
     return np.where(inside.reshape(*(1,) * axis, *index.shape, *(1,) * (x.ndim - axis - 1)), made, 0)

@@ -1,0 +1,66 @@
+"""Python numbers beside arrays: they take the array's dtype, and never change their meaning by it.
+
+NumPy 2 does the same: a number that a dtype does not hold compares by its value, and is refused in arithmetic.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from tessera.core.base.dtypes import DType, i64, u64
+from tessera.core.errors.catalog import OperandMismatch
+from tessera.core.graph.expr import Literal, Number
+
+_COMPARISONS: Final[Mapping[str, Callable[[Number, Number], bool]]] = {
+    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
+}  # fmt: skip
+
+
+def range_of(dtype: DType) -> tuple[int, int]:
+    """Return the least and the greatest number of an integer dtype."""
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)
+
+
+def is_outside(number: object, dtype: DType) -> bool:
+    """Return whether a Python integer is one that an integer dtype does not hold."""
+    if not isinstance(number, int) or isinstance(number, bool) or not dtype.is_integer:
+        return False
+    least, greatest = range_of(dtype)
+    return not least <= number <= greatest
+
+
+def literal(number: Number, dtype: DType) -> Literal:
+    """Return a number as a literal of a dtype.  Raises OperandMismatch for an integer that the dtype does not hold."""
+    if is_outside(number, dtype):
+        least, greatest = range_of(dtype)
+        widest = "give a float, or clip it to what the array can hold"
+        hint = widest if dtype in (i64, u64) else "convert the array first: x.astype('i64')"
+        raise OperandMismatch(f"{number} is no {dtype}, which holds {least} to {greatest}", hint=hint)
+    if not dtype.is_float:
+        return Literal(number, dtype)
+    try:
+        return Literal(float(number), dtype)
+    except OverflowError:
+        bits = int(number).bit_length()
+        raise OperandMismatch(f"an integer of {bits} bits is no {dtype}", hint="give a float") from None
+
+
+def holds_outside(predicate: str, left: object, right: object) -> bool:
+    """Compare any element of an integer dtype with a number that it does not hold: the answer is the same for all."""
+    sides = [side if isinstance(side, int) else 0 for side in (left, right)]
+    return _COMPARISONS[predicate](*sides)
+
+
+def clipped_bounds(low: object, high: object, dtype: DType) -> tuple[object, object]:
+    """Return the bounds of a clip without what they ask for beyond an integer dtype, which no element exceeds."""
+    if not dtype.is_integer:
+        return low, high
+    least, greatest = range_of(dtype)
+    if isinstance(low, int) and low < least:
+        low = least
+    if isinstance(high, int) and high > greatest:
+        high = greatest
+    return low, high
