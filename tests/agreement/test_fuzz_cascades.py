@@ -19,7 +19,6 @@ REFUSALS = (
 )
 
 
-@pytest.mark.search
 @pytest.mark.parametrize("block", range(10))
 def test_cascades_agree_with_their_reductions(block: int) -> None:
     kinds = Counter[str]()
@@ -39,7 +38,6 @@ def test_cascades_that_were_wrong(seed: int) -> None:
     assert check_cascade(cascade_case_of(seed)).kind == "agrees"
 
 
-@pytest.mark.search
 def test_kernels_of_cascades_agree_with_the_oracle() -> None:
     kinds = Counter[str]()
     for seed in range(60, 90):

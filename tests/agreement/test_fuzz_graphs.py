@@ -23,7 +23,6 @@ from tessera.graphs.executable import Executable
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.mark.search
 @pytest.mark.parametrize("block", range(5))
 def test_the_cpu_agrees_with_the_oracle(block: int) -> None:
     kinds = Counter[str]()
@@ -35,7 +34,6 @@ def test_the_cpu_agrees_with_the_oracle(block: int) -> None:
     assert kinds == {"agrees": 14}
 
 
-@pytest.mark.search
 def test_interpreted_kernels_agree_with_the_oracle() -> None:
     for seed in range(100, 112):
         case = graph_case_of(seed)
@@ -43,7 +41,6 @@ def test_interpreted_kernels_agree_with_the_oracle() -> None:
         assert outcome.kind == "agrees", f"{case.script()}{outcome.detail}"
 
 
-@pytest.mark.search
 @pytest.mark.parametrize("target", ["cuda:sm_90a", "cuda:sm_100a", "cuda_tile:sm_90"])
 def test_gpu_targets_compile_them(target: str) -> None:
     for seed in range(120, 126):

@@ -18,7 +18,6 @@ from tessera.runtime.interpret.mesh import evaluate_collective
 SUM = GraphCase(2, (Input("x0", "f32", (6,)),), (Step("v0", "op.sum(x0)"),), ("v0",))
 
 
-@pytest.mark.search
 @pytest.mark.parametrize("block", range(4))
 def test_meshes_agree_with_the_oracle(block: int) -> None:
     kinds = Counter[str]()
@@ -30,7 +29,6 @@ def test_meshes_agree_with_the_oracle(block: int) -> None:
     assert kinds == {"agrees": 12}
 
 
-@pytest.mark.search
 @pytest.mark.parametrize("seed", [96, 181, 193, 378])
 def test_what_was_wrong_once(seed: int) -> None:
     """A product of rounded numbers that sums nothing, and gradients: totals of no key, and a collective in between."""

@@ -14,7 +14,6 @@ from tessera.core.errors.base import TesseraError
 from tessera.frontend.build.build import specialise
 from tessera.frontend.syntax.source_file import read_cell, to_plain_python
 
-pytestmark = pytest.mark.search
 MUTANTS = 10_000
 PLAIN = {name: to_plain_python(KERNELS[name]) for name in DOCUMENTS}
 TOKEN = re.compile(r"\w+|\S|[ ]+|\n")

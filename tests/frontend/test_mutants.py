@@ -13,7 +13,6 @@ from support.documents import BLOCKS
 from tessera.core.errors.catalog import SyntaxMistake
 from tessera.frontend.syntax.source_file import read_cell
 
-pytestmark = pytest.mark.search
 CODE: Final = sorted(BLOCKS.values())
 BATCHES: Final = 20
 MUTANTS: Final = 500

@@ -40,7 +40,6 @@ def test_basic_subscripts(index: object):
     np.testing.assert_array_equal(taken(X, index), X[index])  # type: ignore[index]
 
 
-@pytest.mark.search
 @settings(max_examples=40)
 @given(data=st.data())
 def test_subscripts_of_any_kind(data: st.DataObject):

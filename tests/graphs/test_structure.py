@@ -48,7 +48,6 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@pytest.mark.search
 @given(VALUES)
 def test_everything_comes_back(value: object):
     made = there_and_back(value)
@@ -93,7 +92,6 @@ def test_signs_of_zero_are_parts_of_the_program():
     assert flatten((X, 1.5), []) == flatten((X, 1.5), [])
 
 
-@pytest.mark.search
 @given(VALUES, VALUES)
 def test_a_matcher_takes_what_is_arranged_in_the_same_way(value: object, other: object):
     leaves: list[object] = []

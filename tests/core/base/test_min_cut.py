@@ -3,7 +3,6 @@
 from itertools import product
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,7 +60,6 @@ def networks(draw: st.DrawFn) -> tuple[int, Edges]:
     return count, [(a, b, c) for a, b, c in edges if b not in (a, 0) and a != count - 1]
 
 
-@pytest.mark.search
 @given(networks(), st.randoms())
 def test_the_unique_cut_nearest_to_the_source(network: tuple[int, Edges], random: Random):
     count, edges = network

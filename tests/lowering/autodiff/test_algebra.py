@@ -87,7 +87,6 @@ def exprs() -> st.SearchStrategy[tuple[Expr, Expr]]:
     return st.recursive(leaf, grown, max_leaves=12)
 
 
-@pytest.mark.search
 @given(exprs())
 def test_the_same_values(both: tuple[Expr, Expr]):
     operands = [np.array([0.5, -1.25, 3.0]), np.array([2.0, 0.75, -0.5]), np.array([True, False, True])]

@@ -173,13 +173,11 @@ def random_graphs(draw: st.DrawFn) -> Graph:
     return graph
 
 
-@pytest.mark.search
 @given(random_graphs(), st.integers(0, 1000))
 def test_random_graphs(graph: Graph, seed: int):
     check(graph, drawn(graph, seed), tolerance=1e-5)
 
 
-@pytest.mark.search
 @given(random_graphs(), st.integers(0, 1000))
 def test_gradients_of_random_graphs(graph: Graph, seed: int):
     check(grad(graph, (0, 1)), drawn(graph, seed), tolerance=1e-4)

@@ -148,7 +148,6 @@ def index_maps(draw: st.DrawFn) -> tuple[IndexMap, tuple[int, ...]]:
     return IndexMap(result, tuple(axes), True), shape
 
 
-@pytest.mark.search
 @given(index_maps())
 def test_any_map(drawn: tuple[IndexMap, tuple[int, ...]]):
     assert_transposed(*drawn)

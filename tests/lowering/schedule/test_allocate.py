@@ -1,6 +1,5 @@
 """Arenas: no two values that are alive share bytes, memory is used again, and what is done in place is safe."""
 
-import pytest
 from hypothesis import given, settings
 
 from support.gradients import graph_of
@@ -117,7 +116,6 @@ def test_what_is_read_at_another_place_is_not_overwritten():
     check(built)
 
 
-@pytest.mark.search
 @settings(max_examples=200)
 @given(graphs())
 def test_no_two_live_values_share_bytes(built: Graph):

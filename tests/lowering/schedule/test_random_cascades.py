@@ -1,7 +1,6 @@
 """Random cascades of a grammar agree with their reductions one after the other, or are refused."""
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +11,6 @@ from tessera.lowering.schedule.cascades.cascade_reference import evaluate_reduct
 from tessera.lowering.schedule.cascades.derive import derive
 from tessera.lowering.schedule.cascades.evaluate import evaluate
 from tessera.lowering.schedule.cascades.terms import NotSeparable
-
-pytestmark = pytest.mark.search
 
 
 class _Grammar:

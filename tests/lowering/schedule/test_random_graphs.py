@@ -1,6 +1,5 @@
 """Random graphs: what their kernels compute, interpreted and compiled, has the oracle's bits."""
 
-import pytest
 from hypothesis import given, settings
 
 from support.graphs import assert_same_bits, check, graphs, small_integers
@@ -9,21 +8,18 @@ from tessera.lowering.graph.simplify import simplify
 from tessera.runtime.interpret.graph import evaluate
 
 
-@pytest.mark.search
 @settings(max_examples=300)
 @given(graphs())
 def test_interpreted_kernels_have_the_bits_of_the_oracle(built: Graph):
     check(built, targets=("interpret",))
 
 
-@pytest.mark.search
 @settings(max_examples=40)
 @given(graphs())
 def test_compiled_kernels_have_the_bits_of_the_oracle(built: Graph):
     check(built, targets=("cpu",))
 
 
-@pytest.mark.search
 @settings(max_examples=500)
 @given(graphs())
 def test_simplified_graphs_have_the_bits_of_the_oracle(built: Graph):

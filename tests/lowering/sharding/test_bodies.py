@@ -131,7 +131,6 @@ def test_numbers_of_nodes_are_those_of_one_graph():
     assert len(set(idents)) == len(idents)
 
 
-@pytest.mark.search
 @settings(max_examples=80, deadline=None)
 @given(graphs(), st.integers(1, 3), st.booleans(), st.data())
 def test_random_bodies(body: Graph, trips: int, reverse: bool, data: st.DataObject):

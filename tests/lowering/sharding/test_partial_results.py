@@ -76,7 +76,6 @@ def reductions(b: GraphBuilder, x: Value, w: Value) -> tuple[Value, ...]:
     )  # fmt: skip
 
 
-@pytest.mark.search
 @settings(max_examples=120, deadline=None)
 @given(
     st.integers(1, 40), st.sampled_from(SIZES), st.sampled_from((f32, bf16, f64, i32)), st.booleans(), st.booleans(),
@@ -102,7 +101,6 @@ def network(b: GraphBuilder, x: Value, w: Value, v: Value) -> Value:
     return matmul(b, softmax(b, b.unary("log", b.unary("exp", matmul(b, x, w)))), v)
 
 
-@pytest.mark.search
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(SIZES), st.sampled_from((f32, f64)), st.booleans())
 def test_gradients_have_bits_of_one_device(batch: int, hidden: int, size: int, dtype: DType, special: bool):

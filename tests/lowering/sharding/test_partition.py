@@ -81,7 +81,6 @@ def shardings(draw: st.DrawFn, value: Value, mesh: Mesh, *, even: bool = False) 
     return placed(tuple(tuple(each) for each in found))
 
 
-@pytest.mark.search
 @settings(max_examples=150, deadline=None)
 @given(graphs(), st.sampled_from(MESHES), st.data())
 def test_random_graphs(graph: Graph, mesh: Mesh, data: st.DataObject):

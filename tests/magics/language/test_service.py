@@ -136,7 +136,6 @@ def test_every_prefix_of_a_cell_has_an_answer() -> None:
             assert "error" not in answer, (kind, text)
 
 
-@pytest.mark.search
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

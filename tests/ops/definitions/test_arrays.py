@@ -64,7 +64,6 @@ def test_sums_of_truth_values_count():
     np.testing.assert_array_equal(got, x.sum(1))
 
 
-@pytest.mark.search
 @settings(max_examples=8)
 @given(
     data=st.data(), name=st.sampled_from(["sum", "max", "min", "mean", "var"]), dtype=st.sampled_from(sorted(FLOATS))
@@ -106,7 +105,6 @@ def test_transpose(axes: tuple[int, ...] | None):
     np.testing.assert_array_equal(everywhere(lambda x: op.transpose(x, axes), x), x.transpose(axes))
 
 
-@pytest.mark.search
 @settings(max_examples=8)
 @given(data=st.data(), dtype=st.sampled_from(sorted(KINDS)))
 def test_moves_of_any_shape(data: st.DataObject, dtype: str):

@@ -52,7 +52,6 @@ def test_functions_of_one_float(name: str, dtype: str):
     close(got, reference(x.astype(np.float64)), TOLERANCE[dtype])
 
 
-@pytest.mark.search
 @settings(max_examples=15)
 @given(
     name=st.sampled_from(sorted(UNARY)), dtype=st.sampled_from(sorted(FLOATS)), shape=SHAPES, seed=st.integers(0, 99)

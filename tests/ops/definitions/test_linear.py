@@ -34,7 +34,6 @@ def test_matmul(a: tuple[int, ...], b: tuple[int, ...], dtype: str):
     close(got, np.matmul(*wide(x, y)), TOLERANCE[dtype])
 
 
-@pytest.mark.search
 @settings(max_examples=10)
 @given(
     m=st.integers(0, 40), n=st.integers(0, 40), k=st.integers(0, 70), batch=st.lists(st.integers(1, 3), max_size=2).map(tuple),
@@ -97,7 +96,6 @@ def test_einsum(case: tuple[str, *tuple[tuple[int, ...], ...]]):
     close(got, np.einsum(subscripts, *wide(*arrays)), 2e-6)
 
 
-@pytest.mark.search
 @settings(max_examples=10)
 @given(data=st.data())
 def test_einsum_of_any_two_operands(data: st.DataObject):

@@ -39,7 +39,6 @@ def test_softmax_and_its_logarithms(axis: int, dtype: str):
     close(everywhere(lambda x: op.log_softmax(x, axis), x), wide - np.expand_dims(total, axis), TOLERANCE[dtype])
 
 
-@pytest.mark.search
 @settings(max_examples=8)
 @given(
     shape=st.lists(st.integers(1, 20), min_size=1, max_size=3).map(tuple), dtype=st.sampled_from(sorted(FLOATS)),
