@@ -9,7 +9,7 @@ from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import working
-from tessera.graphs.tracer import as_tracer, trace_of
+from tessera.graphs.tracer import as_tracer, indices, trace_of
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
 from tessera.ops.definitions.linear import contraction
@@ -207,7 +207,7 @@ def cross_entropy(logits: Array, target: Array) -> Array:
 
 @operator("embedding")
 def embedding(table: Array, index: Array) -> Array:
-    """Return rows of a table: table[index], negative indices counted from its end; those outside of it give 0.
+    """Return rows of a table: table[index]; indices outside of it, negative ones included, give 0.
 
     table: [rows, ...]; index: integers of any shape.  Raises OperandMismatch for a table without rows, or no integers.
     """
@@ -215,7 +215,7 @@ def embedding(table: Array, index: Array) -> Array:
     rows = as_tracer(table, trace)
     if not rows.ndim:
         raise OperandMismatch("a number has no rows to pick", hint="give a table, [rows, ...]")
-    return tracer.gather(rows, index, 0)
+    return rows.of(trace.builder.gather(rows.value, indices(index, trace).value, 0))
 
 
 @operator("rotary")

@@ -61,7 +61,11 @@ class Case:
 
 def taken(x: Numbers, index: Numbers, axis: int = 0) -> Numbers:
     """Return NumPy's `take`, 0 outside; negative indices count from the end."""
-    index = np.where(index < 0, index + x.shape[axis], index)
+    return rows_of(x, np.where(index < 0, index + x.shape[axis], index), axis)
+
+
+def rows_of(x: Numbers, index: Numbers, axis: int = 0) -> Numbers:
+    """Return NumPy's `take`, 0 outside, where negative indices are."""
     inside = (index >= 0) & (index < x.shape[axis])
     made = np.take(x, np.where(inside, index, 0), axis) if x.shape[axis] else np.zeros(index.shape + x.shape[1:])
     return np.where(inside.reshape(*(1,) * axis, *index.shape, *(1,) * (x.ndim - axis - 1)), made, 0)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from support.operator_cases.case import ELSE, Case, Numbers, f, i, taken
+from support.operator_cases.case import ELSE, Case, Numbers, f, i, rows_of
 from support.operators import Array
 from tessera import fp4, op, scale
 from tessera.core.base.philox import random_bits
@@ -131,7 +131,7 @@ NETWORKS: Final[dict[str, Case]] = {
         (f(5, 7), i(5, high=7)),
         ((lambda: op.cross_entropy(np.ones((2, 3)), np.ones(2)), "need integers"),
          (lambda: op.cross_entropy(np.ones((2, 3)), np.arange(3)), "need integers")), slack=2),
-    "embedding": Case(op.embedding, taken, (f(5, 7), i(2, 3, low=-1, high=6)),
+    "embedding": Case(op.embedding, rows_of, (f(5, 7), i(2, 3, low=-1, high=6)),
                       ((lambda: op.embedding(ELSE, ELSE), "indices are integers"),
                        (lambda: op.embedding(np.ones(()), np.arange(2)), "no rows to pick")), (f(5, 7), i(0, 3))),
     "split_qkv": Case(lambda x: op.split_qkv(x, 3), _parts, (f(5, 18),),
