@@ -10,7 +10,8 @@ With `capture_graph=True` what either of them launches becomes a graph of launch
 The first call with some arguments captures what the function launches, later calls with the same ones launch that
 again without running the function.  Arrays are the same when they lie at the same place with the same shape, dtype
 and strides, numbers and strings when they are equal, everything else when it is the same object.  What the function
-returns lies at the same place each time, and is computed anew by each call.
+returns lies at the same place each time, and is computed anew by each call.  A function that would read something else
+besides its arguments than when it was captured, as a global that has changed, is captured again.
 """
 
 import functools
@@ -28,6 +29,8 @@ from tessera.core.graph.permissions import BITS, read_permissions
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.graphs.function import GraphFunction
 from tessera.graphs.trace import current_trace
+from tessera.kernels.closures.snapshot import Closure
+from tessera.kernels.closures.walk import closure_of
 from tessera.runtime.arrays.host import as_array, is_array
 from tessera.runtime.arrays.pointers import address
 from tessera.runtime.launch.argument_guards import identity
@@ -42,11 +45,23 @@ _KEPT: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Captured(Generic[R]):
-    """One call: its graph, what the function returned, and the arguments, which keep their places and identities."""
+    """One call: its graph, what the function returned, and the arguments, which keep their places and identities.
+
+    closure: what the function read besides them; arrays: identities of the arrays among that
+    """
 
     graph: Graph
     result: R
     keep: tuple[object, ...]
+    closure: Closure
+    arrays: tuple[object, ...]
+
+    def fits(self, function: Callable[..., object]) -> bool:
+        """Return whether the function would launch the same on the same arrays now."""
+        if self.closure.unchanged():
+            return True
+        closure = closure_of(function)
+        return closure.whole and closure.key == self.closure.key and _identities(closure) == self.arrays
 
 
 class Jit(Generic[P, R]):
@@ -70,7 +85,7 @@ class Jit(Generic[P, R]):
             return self.function(*arguments, **keywords)
         key = (*map(_identity, arguments), *((name, _identity(value)) for name, value in sorted(keywords.items())))
         found = self.graphs.get(key)
-        if found is None:
+        if found is None or not found.fits(self.function):
             found = self._capture(key, *arguments, **keywords)
         else:
             self.graphs.move_to_end(key)
@@ -82,15 +97,25 @@ class Jit(Generic[P, R]):
             result = self.function(*arguments, **keywords)
         if not graph.kernels:
             raise BadCapture(f"{self.name} launched nothing", hint="leave out capture_graph=True")
-        made = _Captured(graph, result, (*arguments, *keywords.values()))
+        closure = closure_of(self.function)  # as the function left it
+        made = _Captured(graph, result, (*arguments, *keywords.values()), closure, _identities(closure))
         if len(self.graphs) >= _KEPT:
             _, oldest = self.graphs.popitem(last=False)
             graph.adopt(oldest.graph)
         self.graphs[key] = made
         return made
 
+    @property
+    def closes_over(self) -> tuple[object, ...]:
+        """The function: it decides the launches, besides arguments."""
+        return (self.function,)
+
     def __repr__(self) -> str:
         return f"<jit {self.name}, {len(self.graphs)} graphs>"
+
+
+def _identities(closure: Closure) -> tuple[object, ...]:
+    return tuple(map(_identity, closure.arrays))
 
 
 def _identity(value: object) -> tuple[object, ...]:

@@ -79,6 +79,11 @@ class CustomOperator(GraphFunction[P, R], Generic[P, R]):
         super().__init__(function, name)
         self._adjoint, self._shape, self._dtype = adjoint, shape, dtype
 
+    @property
+    def closes_over(self) -> tuple[object, ...]:
+        """The function, its adjoint and its shape: what decides the graph besides arguments."""
+        return (*super().closes_over, self._adjoint, self._shape, self._dtype, self.name)
+
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
         return capture(self._called, structure, types, self._names(structure), self.name)
 

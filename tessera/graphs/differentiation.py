@@ -52,6 +52,11 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         name = f"{name}_{getattr(function, '__name__', 'graph')}"
         super().__init__(cast("Callable[P, R]", function), name, algebra=algebra)
 
+    @property
+    def closes_over(self) -> tuple[object, ...]:
+        """The function, and how and by what it is differentiated: what decides the graph besides arguments."""
+        return (*super().closes_over, self._transform, self._returned, self._argnums)
+
     def _flattened(
         self, arguments: Sequence[object], keywords: Mapping[str, object], leaves: list[object]
     ) -> Structure:

@@ -160,6 +160,11 @@ class Executable:
         ]  # fmt: skip
         return "".join((plan_text(self.plan), *inner))
 
+    @property
+    def called(self) -> bool:
+        """True where `again` may know a call."""
+        return bool(self._calls)
+
     def again(self, arrays: Sequence[object]) -> tuple[object, ...] | None:
         """Return the outputs for arrays like those of an earlier call on a GPU; None, having done nothing, for others.
 

@@ -5,7 +5,7 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, ParamSpec, TypeVar, cast
 
 from tessera.core.errors.base import TesseraError
@@ -29,12 +29,16 @@ from tessera.graphs.structure import (
     names_of,
     numerics_of,
     placed_leaves,
+    static_objects,
     unflatten,
 )
 from tessera.graphs.symbolic import SymbolicExecutable, SymbolicPlans, declared_arrays
 from tessera.graphs.trace import current_trace, tensor_of, tracing
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.kernels.captured_launch import CapturedLaunches
+from tessera.kernels.closures.closed_over import ClosedOver
+from tessera.kernels.closures.snapshot import Closure, never
+from tessera.kernels.closures.walk import closure_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target
 from tessera.lowering.graph.explain import Alternatives
@@ -43,6 +47,8 @@ from tessera.session.session import resolve_target
 P = ParamSpec("P")
 R = TypeVar("R")
 _KEPT: Final = 256
+_CLOSURES: Final = 16
+"""Closures whose plans for symbols are kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,17 +64,52 @@ class Captured:
     captured: tuple[object, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A captured function made ready for arguments of one kind.
+
+    closed_over: what else it read; None where that cannot be compared, and it is captured again at each call
+    unchanged: whether it would read the same now
+    """
+
+    structure: Structure
+    types: tuple[Tensor, ...]
+    captured: Captured
+    executable: Executable
+    closed_over: ClosedOver | None
+    unchanged: Callable[[], bool]
+
+    def fits(self, structure: Structure, types: Sequence[Tensor]) -> bool:
+        """Return whether it was made for such arguments, and what it closes over is as it was."""
+        if self.types != types or self.structure != structure:
+            return False
+        return self.unchanged()
+
+    def now(self, closure: Closure) -> "Ready | None":
+        """Return it with the arrays that the function closes over now; None where it is to be captured again."""
+        closed_over = None if self.closed_over is None else self.closed_over.now(closure)
+        if closed_over is None:
+            return None
+        captured = replace(self.captured, captured=closed_over.arrays)
+        return replace(self, captured=captured, closed_over=closed_over, unchanged=closed_over.unchanged)
+
+
 class QuickCall:
     """Calls like an earlier one on a GPU: arguments are compared, and nothing is looked up."""
 
-    def __init__(self, structure: Structure, captured: Captured, executable: Executable) -> None:
-        self.captured, self.executable = captured, executable
-        self._match = matcher(structure)
+    def __init__(self, ready: Ready) -> None:
+        self.ready = ready
+        self._match = matcher(ready.structure)
 
     def results(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...] | None:
         """Return the results for arguments like those; None, having done nothing, for any others."""
         leaves: list[object] = []
-        return self.executable.again(leaves) if self._match((arguments, keywords), leaves) else None
+        ready = self.ready
+        if not (ready.executable.called and self._match((arguments, keywords), leaves)):
+            return None
+        if not ready.unchanged():
+            return None
+        return ready.executable.again((*leaves, *ready.captured.captured))
 
 
 def capture(
@@ -108,12 +149,12 @@ class GraphFunction(Generic[P, R]):
         self.algebra = algebra
         self.name = name or getattr(function, "__name__", "graph")
         self.options = options or Options()
-        self._known: OrderedDict[tuple[object, ...], tuple[Captured, Executable]] = OrderedDict()
+        self._ready: OrderedDict[tuple[object, ...], Ready] = OrderedDict()
         self._latest: Executable | None = None
         self._quick: QuickCall | None = None
-        self._symbolic = SymbolicPlans()
+        self._symbolic: OrderedDict[object, SymbolicPlans] = OrderedDict()
         self._lock = threading.RLock()
-        self._last: tuple[Structure, tuple[Tensor, ...], tuple[Captured, Executable]] | None = None
+        self._last: Ready | None = None
         functools.update_wrapper(self, function, updated=())  # a wrapped graph keeps its state to itself
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
@@ -125,16 +166,18 @@ class GraphFunction(Generic[P, R]):
             except TesseraError as mistake:
                 raise at_call(mistake) from None
             if known is not None:
-                self._latest = quick.executable
-                return cast("R", unflatten(quick.captured.structure, iter(known).__next__))
+                self._latest = quick.ready.executable
+                return cast("R", unflatten(quick.ready.captured.structure, iter(known).__next__))
         leaves: list[object] = []
         structure = self._flattened(arguments, keywords, leaves)
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
             return self._inline(leaves, *arguments, **keywords)
         try:
-            captured, executable = self._prepared(structure, leaves)
-            results = iter(executable(*leaves, *captured.captured))
-            self._quick = None if captured.captured else QuickCall(structure, captured, executable)
+            ready = self._prepared(structure, leaves)
+            captured = ready.captured
+            results = iter(ready.executable(*leaves, *captured.captured))
+            if quick is None or quick.ready is not ready:
+                self._quick = QuickCall(ready)
         except TesseraError as mistake:
             raise at_call(mistake) from None
         return cast("R", unflatten(captured.structure, results.__next__))
@@ -158,14 +201,14 @@ class GraphFunction(Generic[P, R]):
     def graph_for(self, *arguments: P.args, **keywords: P.kwargs) -> Captured:
         """Return the graph for arguments like these, without compiling it."""
         leaves: list[object] = []
-        return self._prepared(self._flattened(arguments, keywords, leaves), leaves)[0]
+        return self._prepared(self._flattened(arguments, keywords, leaves), leaves).captured
 
     def executable_for(self, *arguments: P.args, **keywords: P.kwargs) -> Executable:
         """Return the executable for arguments like these; without any, that of the last call.  Raises NotCalledYet."""
         if not (arguments or keywords):
             return self.executable
         leaves: list[object] = []
-        return self._prepared(self._flattened(arguments, keywords, leaves), leaves)[1]
+        return self._prepared(self._flattened(arguments, keywords, leaves), leaves).executable
 
     def kernels(self, target: str = "") -> tuple[GroupKernel, ...]:
         """Return the kernels of the last call, compiled for a target; "": the one of the settings.
@@ -174,34 +217,55 @@ class GraphFunction(Generic[P, R]):
         """
         return self.executable.kernels(resolve_target(target) if target else chosen_target(self.options, ()))
 
-    def _prepared(self, structure: Structure, leaves: Sequence[object]) -> tuple[Captured, Executable]:
+    @property
+    def closes_over(self) -> tuple[object, ...]:
+        """The function, and how it is to be compiled: they decide the graph, besides arguments."""
+        return (self.function, self.options, self.algebra)
+
+    def _prepared(self, structure: Structure, leaves: Sequence[object]) -> Ready:
         """Return the captured function for arguments of this kind, from the table or made anew."""
         types = tuple(tensor_of(leaf, "an argument") for leaf in leaves)
         last = self._last
-        if last is not None and last[1] == types and last[0] == structure:
-            self._latest = last[2][1]
-            return last[2]
+        if last is not None and last.fits(structure, types):
+            self._latest = last.executable
+            return last
         with self._lock:  # points of an index launch call from threads of their own
             return self._looked_up(structure, types)
 
-    def _looked_up(self, structure: Structure, types: tuple[Tensor, ...]) -> tuple[Captured, Executable]:
-        key = (structure, types)
-        found = self._known.get(key)
-        if found is None or found[0].captured:
-            found = self._of_symbols(structure, types)
-            if found is None:
-                captured = self._captured(structure, types)
-                # What a function closes over may be something else now: the same graph, other arrays.
-                found = captured, self._made_ready(captured, structure)
-            self._known[key] = found
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        self._known.move_to_end(key)
-        self._latest = found[1]
-        self._last = None if found[0].captured else (structure, types, found)
-        return found
+    def _looked_up(self, structure: Structure, types: tuple[Tensor, ...]) -> Ready:
+        closure = self._closure(structure)
+        key = (structure, types, closure.key)
+        ready = self._ready.get(key)
+        ready = None if ready is None else ready.now(closure)
+        if ready is None:
+            ready, closure = self._made(structure, types, closure)
+            key = (structure, types, closure.key)
+        if ready.closed_over is not None:
+            self._ready[key] = ready
+            self._ready.move_to_end(key)
+            if len(self._ready) > _KEPT:
+                self._ready.popitem(last=False)
+        self._latest, self._last = ready.executable, ready
+        return ready
 
-    def _of_symbols(self, structure: Structure, types: Sequence[Tensor]) -> tuple[Captured, Executable] | None:
+    def _made(self, structure: Structure, types: tuple[Tensor, ...], closure: Closure) -> tuple[Ready, Closure]:
+        """Capture the function; return also what it closes over when that is done: it may change some of it itself."""
+        found = self._of_symbols(structure, types, closure)
+        if found is None:
+            captured = self._captured(structure, types)
+            found = captured, self._made_ready(captured, structure)
+        closure = self._closure(structure)
+        closed_over = ClosedOver.of(closure, found[0].captured)
+        unchanged = never if closed_over is None else closed_over.unchanged
+        return Ready(structure, types, *found, closed_over, unchanged), closure
+
+    def _closure(self, structure: Structure) -> Closure:
+        """Return what the function reads besides its arguments' arrays: functions among the arguments, too."""
+        return closure_of(self, static_objects(structure))
+
+    def _of_symbols(
+        self, structure: Structure, types: Sequence[Tensor], closure: Closure
+    ) -> tuple[Captured, Executable] | None:
         """Return the function for arguments whose parameters declare extents as symbols; None without any.
 
         Raises OperandMismatch for arrays that are not as declared.
@@ -215,7 +279,10 @@ class GraphFunction(Generic[P, R]):
             return None if made.captured else (made.graph, made.structure)
 
         declared = [(name, arrays.get(name)) for name in self._names(structure)]
-        found = self._symbolic.found(structure, declared, types, captured, self.algebra)
+        plans = self._symbolic.setdefault(closure.key, SymbolicPlans())
+        if len(self._symbolic) > _CLOSURES:
+            self._symbolic.popitem(last=False)
+        found = plans.found(structure, declared, types, captured, self.algebra)
         if found is None:
             return None
         plan, traced, planned = found
@@ -308,7 +375,7 @@ class GraphFunction(Generic[P, R]):
         return self._latest
 
     def __repr__(self) -> str:
-        return f"<graph {self.name}, captured for {len(self._known)} kinds of arguments>"
+        return f"<graph {self.name}, captured for {len(self._ready)} kinds of arguments>"
 
 
 def _closed_over(captured: Captured) -> list[MeshLeaf | None]:

@@ -18,6 +18,9 @@ from tessera.graphs.tracer import Tracer
 from tessera.runtime.arrays.host import plain
 from tessera.runtime.arrays.interop import is_torch
 
+_NAN: Final[dict[str, object]] = {}
+"""One object for each number that is not equal to itself, by its text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -60,6 +63,8 @@ class Static:
                 hint="pass arrays, numbers, strings, or tuples, lists, dicts and dataclasses of them",
             ) from None
         text = repr(found) if isinstance(found, float | complex) else ""
+        if "nan" in text:  # it is equal to nothing; in a tuple, to the same object
+            found = _NAN.setdefault(text, found)
         return cls(cast("Hashable", found), type(found), text)
 
 
@@ -80,6 +85,7 @@ _LEAF: Final = Leaf()
 _ARRAYS: Final[set[type]] = {np.ndarray, Tracer}
 """Classes whose objects are arrays, as far as they were seen."""
 _MOST_CLASSES: Final = 64
+_NUMBERS: Final = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
 
 def flatten(value: object, leaves: list[object]) -> Structure:
@@ -230,6 +236,15 @@ def placed_leaves(structure: Structure) -> list[MeshLeaf | None]:
     if isinstance(structure, Static):
         return []
     return [each for child in structure.children for each in placed_leaves(child)]
+
+
+def static_objects(structure: Structure) -> list[object]:
+    """Return the parts of the program that may read something themselves: functions and other objects, no numbers."""
+    if isinstance(structure, Leaf):
+        return []
+    if isinstance(structure, Static):
+        return [] if structure.type in _NUMBERS else [structure.value]
+    return [each for child in structure.children for each in static_objects(child)]
 
 
 def leaves_in(structure: Structure) -> int:

@@ -82,6 +82,11 @@ class Kernel:
         if _interactive():
             self._session.warm()
 
+    @property
+    def closes_over(self) -> tuple[object, ...]:
+        """The function, and how it is to be compiled: they decide the code, besides arguments."""
+        return (self.function, self.options)
+
     def __call__(self, *arguments: object, **keywords: object) -> None:
         """Run the kernel on a grid derived from the arguments."""
         plan = self._latest

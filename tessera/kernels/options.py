@@ -17,7 +17,7 @@ from tessera.core.program.program import Attribute
 from tessera.core.schedule.options import SCHEDULE, illegal, suggestion, targets_of
 from tessera.core.targets import DEFAULT, find_kind
 from tessera.frontend.language.namespace import LANGUAGE
-from tessera.kernels.closure import FreeNames
+from tessera.kernels.closures.closure import FreeNames
 from tessera.runtime.binding.grid import Grid, read_grid
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.core.settings import Settings, current
-from tessera.kernels.closure import Capture, unchanged
 from tessera.kernels.signature import Described, shape_class
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch.launchers import Launcher, StreamLauncher
@@ -24,7 +23,7 @@ class Specialization:
     """A kernel made ready for one kind of arguments.
 
     arguments, on_gpu: what it was made for, as its target tells them apart, and as GPUs do
-    settings: those in force when it was made; captured: what its free names stood for
+    settings: those in force when it was made; unchanged: whether its code would read what it read then
     quick: the launcher's, see `Launcher`; gpu: the launcher, where it is one for GPUs
     blocks: see `blocks_of`; decides nothing but the groups of a kernel that leaves them open
     """
@@ -33,7 +32,7 @@ class Specialization:
     compiled: Compiled | None
     launcher: Launcher
     settings: Settings
-    captured: tuple[Capture, ...]
+    unchanged: Callable[[], bool]
     arguments: Described
     on_gpu: tuple[Argument, ...]
     tuned: bool
@@ -43,7 +42,7 @@ class Specialization:
 
     def run(self, values: tuple[object, ...]) -> bool:
         """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""
-        if self.settings is not current() or (self.captured and not unchanged(self.captured)):
+        if self.settings is not current() or not self.unchanged():
             return False
         gpu = self.gpu
         if gpu is not None:  # it takes nothing but extents that it has seen with this plan
@@ -54,7 +53,7 @@ class Specialization:
 
     def run_on(self, values: tuple[object, ...], grid: Grid | None, stream: Stream | None) -> bool:
         """Run on a grid and a stream, as `run` does; only GPUs have a fast path for a stream."""
-        if self.settings is not current() or not unchanged(self.captured):
+        if not self.valid():
             return False
         if self.program.chosen and grid is not None and self.blocks != blocks_of(grid):
             return False
@@ -65,7 +64,7 @@ class Specialization:
 
     def valid(self) -> bool:
         """Return whether the kernel would be compiled the same way now."""
-        return self.settings is current() and unchanged(self.captured)
+        return self.settings is current() and self.unchanged()
 
 
 def blocks_of(grid: Grid | None) -> tuple[int, ...] | None:

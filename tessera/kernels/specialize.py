@@ -8,7 +8,9 @@ from tessera.core.program.program import Attribute, Program
 from tessera.core.settings import current
 from tessera.core.targets import Target
 from tessera.frontend.syntax.kernel_source import KernelSource
-from tessera.kernels.closure import FreeNames
+from tessera.kernels.closures.closed_over import unchanged_of
+from tessera.kernels.closures.closure import FreeNames
+from tessera.kernels.closures.walk import closure_of
 from tessera.kernels.example_arguments import example_arguments, require_symbolic
 from tessera.kernels.options import Options
 from tessera.kernels.signature import Described, Signature
@@ -88,10 +90,11 @@ class Specializer:
                 parameters = tuned(values, grid)
         blocks = blocks_of(grid)
         program, names = self.program(described, parameters, blocks)
+        unchanged = unchanged_of(closure_of(self._function, names=names.used))
         compiled, launcher = self._launcher(program, described, target, values)
         on_gpu = self.signature.described(values, aligned=True).arguments
         return Specialization(
-            program, compiled, launcher, settings, names.captured, described, on_gpu, bool(parameters),
+            program, compiled, launcher, settings, unchanged, described, on_gpu, bool(parameters),
             launcher.quick, launcher.on_streams, blocks,
         )  # fmt: skip
 

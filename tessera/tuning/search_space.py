@@ -13,7 +13,7 @@ from tessera.core.program.program import Attribute, Program
 from tessera.core.schedule.options import SCHEDULE, applicable, clash, illegal
 from tessera.core.targets import Target
 from tessera.frontend.syntax.kernel_source import KernelSource
-from tessera.kernels.closure import FreeNames
+from tessera.kernels.closures.closure import FreeNames
 from tessera.kernels.kernel import Kernel
 from tessera.kernels.options import has_no_effect, own_names
 from tessera.performance.cost_model import impossible, predict

@@ -7,7 +7,7 @@ from pathlib import Path
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.settings import current
 from tessera.core.targets import DEFAULT, Target
-from tessera.kernels.closure import FreeNames
+from tessera.kernels.closures.closure import FreeNames
 from tessera.kernels.kernel import Kernel
 from tessera.kernels.target_choice import target_at_hand
 from tessera.lowering.artifact_cache.key import toolchain

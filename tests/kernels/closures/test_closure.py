@@ -4,7 +4,7 @@ import builtins
 
 import pytest
 
-from tessera.kernels.closure import FreeNames, unchanged
+from tessera.kernels.closures.closure import FreeNames
 
 HERE = 1
 LATER = None
@@ -28,29 +28,16 @@ def test_closures_go_before_globals():
         _ = names["NOWHERE"]
 
 
-def test_what_was_looked_up_is_captured():
+def test_what_was_looked_up_and_found_is_used():
     value = 5
 
     def function() -> object:
         return value, HERE
 
     names = FreeNames(function)
-    assert names.captured == ()
+    assert names.used == ()
     _ = names["value"], names["HERE"], "LATER" in names, names.get("NOWHERE")
-    captured = names.captured
-    assert [(name, found) for _, name, found in captured] == [("value", 5), ("HERE", 1)]
-    assert unchanged(captured)
-    value = 6
-    assert not unchanged(captured)
-
-
-def test_changed_and_deleted_globals(monkeypatch: pytest.MonkeyPatch):
-    names = FreeNames(test_changed_and_deleted_globals)
-    _ = names["HERE"]
-    monkeypatch.setitem(globals(), "HERE", 7)
-    assert not unchanged(names.captured)
-    monkeypatch.delitem(globals(), "HERE")
-    assert not unchanged(names.captured)
+    assert names.used == ("value", "HERE")
 
 
 def test_a_closure_variable_without_a_value_yet():
