@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from tessera.kernels.closures import walk
-from tessera.kernels.closures.closed_over import ClosedOver
 from tessera.kernels.closures.walk import closure_of
 
 Number = Any
@@ -212,27 +211,6 @@ def test_arrays_are_told_apart_by_type_and_by_who_else_has_them():
     assert closure_of(function).key != before.key
     arrays[1] = np.zeros(4)
     assert closure_of(function).key != before.key
-
-
-def test_elements_of_arrays_that_are_no_operands():
-    table, weights = np.array([2.0]), np.ones(3)
-
-    def function(v: object) -> object:
-        return float(table[0]), weights
-
-    closed = ClosedOver.of(closure_of(function), (weights,))
-    assert closed is not None
-    weights[:] = 5.0
-    assert closed.unchanged()
-    table[0] = 3.0
-    assert not closed.unchanged()
-    assert closed.now(closure_of(function)) is None
-    table[0] = 2.0
-    weights = np.zeros(3)
-    again = closed.now(closure_of(function))
-    assert again is not None
-    assert [each is weights for each in again.arrays] == [True]
-    assert ClosedOver.of(closure_of(function), (np.ones(3),)) is None  # an array that the function makes
 
 
 def test_more_than_is_looked_at(monkeypatch: pytest.MonkeyPatch):
