@@ -11,7 +11,7 @@ from typing import Final, Generic, ParamSpec, TypeVar, cast
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call, function_source
 from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
-from tessera.core.graph.graph import Graph, Tensor
+from tessera.core.graph.graph import Graph, Routine, Tensor
 from tessera.core.graph.text import to_text
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.placement import Placement
@@ -38,15 +38,17 @@ from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.kernels.captured_launch import CapturedLaunches
 from tessera.kernels.closures.closed_over import ClosedOver
 from tessera.kernels.closures.snapshot import Closure, never
-from tessera.kernels.closures.walk import closure_of
+from tessera.kernels.closures.walk import closure_of, text_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target
 from tessera.lowering.graph.explain import Alternatives
-from tessera.session.session import resolve_target
+from tessera.session.session import resolve_target, session
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _KEPT: Final = 256
+_RECENT: Final = 64
+"""Captures that are kept for functions that are made anew."""
 _CLOSURES: Final = 16
 """Closures whose plans for symbols are kept."""
 
@@ -92,6 +94,41 @@ class Ready:
             return None
         captured = replace(self.captured, captured=closed_over.arrays)
         return replace(self, captured=captured, closed_over=closed_over, unchanged=closed_over.unchanged)
+
+
+class _RecentCaptures:
+    """Captures of functions that are made anew from the same text, as `tessera.grad(loss)` inside of a step is.
+
+    No arrays are kept, and nothing that calls functions of the host, which may hold some.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[tuple[object, ...], Ready] = OrderedDict()
+
+    def add(self, key: tuple[object, ...], ready: Ready) -> None:
+        """Keep what was made for a key that determines it."""
+        closed_over = None if ready.closed_over is None else ready.closed_over.without_arrays()
+        native = any(isinstance(node.body, Routine) and node.body.native for node in ready.captured.graph.walk())
+        if closed_over is None or native:
+            return
+        captured = replace(ready.captured, captured=())
+        with self._lock:
+            self._recent[key] = replace(ready, captured=captured, closed_over=closed_over, unchanged=never)
+            if len(self._recent) > _RECENT:
+                self._recent.popitem(last=False)
+
+    def find(self, key: tuple[object, ...], closure: Closure) -> Ready | None:
+        """Return the capture of an equal function, with the arrays of this closure."""
+        with self._lock:
+            ready = self._recent.get(key)
+            if ready is None:
+                return None
+            self._recent.move_to_end(key)
+        return ready.now(closure)
+
+
+_RECENT_CAPTURES: Final = _RecentCaptures()
 
 
 class QuickCall:
@@ -155,6 +192,7 @@ class GraphFunction(Generic[P, R]):
         self._symbolic: OrderedDict[object, SymbolicPlans] = OrderedDict()
         self._lock = threading.RLock()
         self._last: Ready | None = None
+        self._text = text_of(function)
         functools.update_wrapper(self, function, updated=())  # a wrapped graph keeps its state to itself
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
@@ -236,10 +274,11 @@ class GraphFunction(Generic[P, R]):
         closure = self._closure(structure)
         key = (structure, types, closure.key)
         ready = self._ready.get(key)
-        ready = None if ready is None else ready.now(closure)
+        ready = _RECENT_CAPTURES.find((session(), self._text, *key), closure) if ready is None else ready.now(closure)
         if ready is None:
             ready, closure = self._made(structure, types, closure)
             key = (structure, types, closure.key)
+            _RECENT_CAPTURES.add((session(), self._text, *key), ready)
         if ready.closed_over is not None:
             self._ready[key] = ready
             self._ready.move_to_end(key)

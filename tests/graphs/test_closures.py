@@ -212,3 +212,38 @@ def test_old_weights_are_let_go():
     np.testing.assert_array_equal(np.asarray(function(X)), X * 0)
     gc.collect()
     assert old() is None
+
+
+def test_functions_that_a_loop_makes_are_captured_once():
+    captures: list[int] = []
+    w = np.ones(4, np.float32)
+    for step in range(6):
+        scale = (2.0, 3.0)[step % 2]
+
+        def loss(v: Array, scale: Array = scale) -> Array:
+            captures.append(1)
+            return op.sum(v * v * w * scale)  # noqa: B023 - what it is when it is called
+
+        w = np.full(4, step, np.float32)
+        np.testing.assert_allclose(tessera.grad(loss)(X), 2 * X * w * scale, rtol=1e-6)
+        np.testing.assert_allclose(tessera.grad(lambda v: loss(v) * 2)(X), 4 * X * w * scale, rtol=1e-6)
+    assert len(captures) == 4  # of 2.0 and of 3.0, alone and within the other function
+
+
+def test_functions_of_one_place_with_other_text():
+    for factor in (2, 3, 2):
+        names: dict[str, Array] = {}
+        exec(compile(f"def f(v):\n    return v * {factor}\n", "<one place>", "exec"), names)
+        np.testing.assert_array_equal(np.asarray(graph.module("f")(names["f"])(X)), X * factor)
+
+
+def test_functions_that_were_let_go_keep_no_arrays():
+    class Weights(np.ndarray):
+        """Arrays that can be watched."""
+
+    w = np.ones(4, np.float32).view(Weights)
+    graph.module("f")(lambda v: v * w)(X)
+    old = weakref.ref(w)
+    del w
+    gc.collect()
+    assert old() is None

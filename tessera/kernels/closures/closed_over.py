@@ -100,6 +100,13 @@ class ClosedOver:
             return None
         return ClosedOver(closure=closure, operands=self.operands, elements=elements)
 
+    def without_arrays(self) -> "ClosedOver | None":
+        """Return this for other functions with an equal closure; None where elements of arrays would be needed."""
+        if self.elements.copies:
+            return None
+        closure = Closure(key=self.closure.key, arrays=(), unchanged=never, whole=True)
+        return ClosedOver(closure=closure, operands=self.operands, elements=self.elements)
+
     @property
     def arrays(self) -> tuple[object, ...]:
         """The arrays that became operands, as they are now."""

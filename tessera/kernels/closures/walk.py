@@ -4,6 +4,7 @@ Code of installed packages and of the standard library is taken to stay as it is
 that some code on the way names; of a list, a dict or a set everything does, unless the code spells the element out.
 """
 
+import inspect
 import os
 import sys
 import sysconfig
@@ -77,6 +78,15 @@ def _library_module(name: str) -> bool:
         return _is_library(path)
     root = name.partition(".")[0]
     return root in sys.stdlib_module_names and root != "__main__"
+
+
+def text_of(function: object) -> Hashable:
+    """Return where the text of a function stands, and what its annotations are: its closure and this determine it."""
+    function = inspect.unwrap(cast("Callable[..., object]", function))
+    if not isinstance(function, FunctionType):
+        return Identity(function)
+    annotations = [(name, e if isinstance(e, str) else Identity(e)) for name, e in function.__annotations__.items()]
+    return (function.__code__.co_filename, function.__code__.co_firstlineno, tuple(annotations))
 
 
 class _Walk:
