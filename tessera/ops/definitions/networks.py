@@ -2,19 +2,22 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from tessera.core.base.dtypes import i64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.shapes import working
-from tessera.graphs.tracer import as_tracer, indices, trace_of
+from tessera.graphs.shapes import axes_of, working
+from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
 from tessera.ops.definitions.linear import contraction
 
 Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
+Axes: TypeAlias = int | Sequence[int] | None
 
 
 @operator("softmax")
@@ -39,7 +42,9 @@ def softmax_safe(x: Array, axis: int = -1) -> Array:
 def logsumexp(x: Array, axis: int = -1, *, keepdims: bool = False) -> Array:
     """Return log(sum(exp(x))) along an axis, relative to the maximum."""
     wide, dtype = widened(x)
-    top = wide.max(axis, keepdims=True)
+    # A maximum at infinity would give inf - inf; the largest float stands for it, with the same exponentials.
+    largest = float(np.finfo(wide.dtype.numpy).max)
+    top = tracer.binary("min", tracer.binary("max", wide.max(axis, keepdims=True), -largest), largest)
     total = tracer.unary("exp", wide - top).sum(axis, keepdims=True)
     made = (top + tracer.unary("log", total)).astype(dtype)
     return made if keepdims else made.reshape(*(e for n, e in enumerate(made.shape) if n != axis % made.ndim))
@@ -53,11 +58,19 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
 
 
 @operator("layernorm")
-def layernorm(x: Array, weight: Array | None = None, bias: Array | None = None, *, eps: float = 1e-5) -> Array:
-    """Normalize the last axis to mean 0 and variance 1, then weight and shift; computed in f32, rounded once."""
-    wide, dtype = widened(x, trace_of(x, weight, bias))
-    centred = wide - wide.mean(-1, keepdims=True)
-    variance = (centred * centred).mean(-1, keepdims=True)
+def layernorm(
+    x: Array, weight: Array | None = None, bias: Array | None = None, *, axis: Axes = None, eps: float = 1e-5
+) -> Array:
+    """Normalize to mean 0 and variance 1 along axes, then weight and shift; computed in f32, rounded once.
+
+    axis: None: the last axis, or as many as weight and bias have, which then have the shape of these (as PyTorch's
+      `normalized_shape`).  Raises OperandMismatch for other shapes.
+    """
+    trace = trace_of(x, weight, bias)
+    wide, dtype = widened(x, trace)
+    axes = _normalized_axes(wide, axis, weight, bias)
+    centred = wide - wide.mean(axes, keepdims=True)
+    variance = (centred * centred).mean(axes, keepdims=True)
     made = centred * tracer.unary("rsqrt", variance + eps)
     made = made if weight is None else made * as_tracer(weight, made.trace).astype(wide.dtype)
     made = made if bias is None else made + as_tracer(bias, made.trace).astype(wide.dtype)
@@ -65,13 +78,33 @@ def layernorm(x: Array, weight: Array | None = None, bias: Array | None = None, 
 
 
 @operator("rmsnorm")
-def rmsnorm(x: Array, weight: Array | None = None, *, eps: float = 1e-6) -> Array:
-    """Divide the last axis by its root mean square, then weight (Zhang and Sennrich 2019); computed in f32."""
+def rmsnorm(x: Array, weight: Array | None = None, *, axis: Axes = None, eps: float = 1e-6) -> Array:
+    """Divide by the root mean square along axes, then weight (Zhang and Sennrich 2019); computed in f32.
+
+    axis: None: the last axis, or as many as weight has, as in `layernorm`.
+    """
     trace = trace_of(x, weight)
     wide, dtype = widened(x, trace)
-    made = wide * tracer.unary("rsqrt", (wide * wide).mean(-1, keepdims=True) + eps)
+    axes = _normalized_axes(wide, axis, weight)
+    made = wide * tracer.unary("rsqrt", (wide * wide).mean(axes, keepdims=True) + eps)
     made = made if weight is None else made * as_tracer(weight, trace).astype(wide.dtype)
     return made.astype(dtype)
+
+
+def _normalized_axes(x: Tracer, axis: Axes, *gains: Array | None) -> tuple[int, ...]:
+    """Return the axes that a normalization works along, from the shapes of its weights where they are not named."""
+    if axis is not None:
+        return axes_of(x.ndim, axis)
+    shapes = [as_tracer(each, x.trace).shape for each in gains if each is not None]
+    count = max([1, *map(len, shapes)])
+    for shape in shapes:
+        if count > 1 and shape != x.shape[-count:]:
+            raise OperandMismatch(
+                f"weights of {shape} and x of {x.shape} do not broadcast together: weights of several axes have the "
+                "shape of the last axes, which are normalized",
+                hint="name the axes to normalize: axis=-1",
+            )
+    return axes_of(x.ndim, range(-count, 0))
 
 
 layernorm_safe = layernorm

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import tessera
 from support.operators import FLOATS, TARGETS, TOLERANCE, Array, close, drawn, everywhere
 from tessera import graph, op
 from tessera.core.errors.catalog import OperandMismatch
@@ -88,6 +89,56 @@ def test_normalisation_with_weights(dtype: str):
     want = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-6)
     close(everywhere(op.rmsnorm, x), want, 2 * TOLERANCE[dtype])
     close(everywhere(op.rmsnorm_safe, x, w), want * weight, 2 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (3, 6, 8), (1, 8), (6, 1)])
+def test_normalisation_of_the_axes_that_weights_have(shape: tuple[int, ...]):
+    """As PyTorch's `normalized_shape` says it."""
+    x = drawn((2, *((3,) if len(shape) < 3 else ()), *shape), np.float32, 1)
+    w, b = drawn(shape, np.float32, 2), drawn(shape, np.float32, 3)
+    axes = tuple(range(-len(shape), 0))
+    centred = (wide := x.astype(np.float64)) - wide.mean(axes, keepdims=True)
+    layer = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 1e-5)
+    close(everywhere(op.layernorm, x, w, b), layer * w + b, 1e-5)
+    close(everywhere(lambda x, b: op.layernorm(x, bias=b), x, b), layer + b, 1e-5)
+    rms = wide / np.sqrt((wide**2).mean(axes, keepdims=True) + 1e-6)
+    close(everywhere(op.rmsnorm, x, w), rms * w, 1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, -2, (0, 1), (0, 2), (0, 1, 2)])
+def test_normalisation_of_axes_that_are_named(axis: int | tuple[int, ...]):
+    x, w = drawn((3, 5, 8), np.float32, 1), drawn((5, 8), np.float32, 2)
+    centred = (wide := x.astype(np.float64)) - wide.mean(axis, keepdims=True)
+    layer = centred / np.sqrt((centred**2).mean(axis, keepdims=True) + 1e-5)
+    close(everywhere(lambda x, w: op.layernorm(x, w, axis=axis), x, w), layer * w, 1e-5)
+    rms = wide / np.sqrt((wide**2).mean(axis, keepdims=True) + 1e-6)
+    close(everywhere(lambda x: op.rmsnorm(x, axis=axis), x), rms, 1e-5)
+
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    "row",
+    [
+        (-np.inf, -np.inf, -np.inf), (np.inf, 1, 2), (np.inf, -np.inf, 0), (-np.inf, 1, 2), (np.nan, 1, np.inf),
+        (np.nan, -np.inf, 0), (-LARGEST, -LARGEST, -LARGEST), (0, -0.0, 1e-30), (80, 81, -200), (-1e4, -1e4, -1e4),
+    ],
+)  # fmt: skip
+def test_logsumexp_over_the_whole_range(dtype: str, row: tuple[float, ...]):
+    with np.errstate(all="ignore"):
+        x = np.array([row], np.float32).astype(FLOATS[dtype])
+        wide = x.astype(np.float64)
+        right = np.logaddexp.reduce(wide, axis=-1)
+        weights = np.exp(wide - wide.max())
+    close(everywhere(op.logsumexp, x), right, TOLERANCE[dtype])
+    if np.isfinite(right).all():
+        close(
+            everywhere(tessera.grad(lambda x: op.sum(op.logsumexp(x))), x),
+            weights / weights.sum(),
+            2 * TOLERANCE[dtype],
+        )
 
 
 def test_safe_normalisation():
@@ -253,6 +304,8 @@ def test_a_mistake_deep_in_a_module_shows_the_users_line(target: str):
         (lambda x: op.softmax(x, 2), "an array of 2 axes has no axis 2"),
         (lambda x: op.logsumexp(x, 2), "an array of 2 axes has no axis 2"),
         (lambda x: op.layernorm(x, x[:, :3]), "do not broadcast together"),
+        (lambda x: op.rmsnorm(x, x[:1]), "do not broadcast together"),
+        (lambda x: op.layernorm(x, axis=(0, -2)), "names an axis twice"),
         (lambda x: op.rmsnorm(x, x[:, :3]), "do not broadcast together"),
         (lambda x: op.layernorm(x.sum()), "a number has no axis"),
         (lambda x: op.split_qkv(x, 3), "does not hold queries, keys and values of 3 heads"),
