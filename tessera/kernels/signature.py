@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from tessera.core.base.dtypes import boolean, f32, from_numpy, i64
+from tessera.core.base.dtypes import boolean, f32, f64, from_numpy, i64
 from tessera.core.base.source import Span
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import ArgumentCount, ArgumentType, NotAnArray
@@ -116,7 +116,14 @@ def describe_arguments(
         else:
             key.append(type(value))
             types.append(type(value))
-    return Described(tuple(arguments), tuple(key), tuple(types))
+    return Described(_with_wide_floats(arguments, types), tuple(key), tuple(types))
+
+
+def _with_wide_floats(arguments: Sequence[Argument], types: Sequence[type]) -> tuple[Argument, ...]:
+    """Return `arguments` with Python's floats in 64 bits where an array has them: f32 would lose their digits."""
+    if not any(isinstance(each, ArrayArgument) and each.dtype is f64 for each in arguments):
+        return tuple(arguments)
+    return tuple([ScalarArgument(f64) if kind is float else each for each, kind in zip(arguments, types, strict=True)])
 
 
 def _on_a_mesh(value: MeshArray, name: str, span: Span) -> NotAnArray:

@@ -18,7 +18,7 @@ from tessera.core.program.program import Value
 from tessera.core.program.types import Scalar, Tile
 from tessera.frontend.base.builder import Builder, dtype_of_value, shape_of
 from tessera.frontend.base.context import Context
-from tessera.frontend.operations.tile_operations import axis_of
+from tessera.frontend.operations.tile_operations import axis_of, sum_dtype
 
 Handler = Callable[..., object]
 _COMBINE = {"sum": "add", "max": "max", "min": "min"}
@@ -35,7 +35,7 @@ def scan_handler(kind: str) -> Handler:
             return value
         number = axis_of(value, axis, context, span)
         wide = dtypes.f32 if dtype.is_float and dtype.bits < dtypes.f32.bits else dtype
-        wide = dtypes.i64 if dtype.kind == "bool" and kind == "sum" else wide
+        wide = sum_dtype(dtype) if kind == "sum" and not dtype.is_float else wide
         numbers = builder.cast(value, wide, span)
         least = identity(kind, np.dtype(wide.numpy)).item() if not wide.is_float else _real_identity(kind)
         whole = builder.value("fill", (numbers, builder.constant(least, wide, span)), numbers.type, span)
@@ -43,7 +43,7 @@ def scan_handler(kind: str) -> Handler:
         back = tuple(order.index(a) for a in range(len(shape)))
         scanned = _Scan(builder, kind, least, span).along_last(_turned(builder, whole, order, span), 0)
         scanned = _turned(builder, scanned, back, span)
-        scanned = builder.cast(scanned, wide if dtype.kind == "bool" else dtype, span)
+        scanned = builder.cast(scanned, dtype if dtype.is_float else wide, span)
         # What exists of the operand exists of the result: a choice exists where its condition does.
         compared = builder.value("cmp", (value, value), Tile(dtypes.boolean, shape), span, predicate="eq")
         return builder.value("select", (compared, scanned, scanned), scanned.type, span)

@@ -95,6 +95,13 @@ def accumulator_dtype(dtype: DType) -> DType:
     return dtypes.i64 if dtype.bits == 64 else dtypes.i32
 
 
+def sum_dtype(dtype: DType) -> DType:
+    """Return what a sum of `dtype` is: 64 bits for integers and bools, as for NumPy."""
+    if dtype.is_float:
+        return dtype
+    return dtypes.u64 if dtype.kind == "uint" else dtypes.i64
+
+
 def _matrix(value: Value, span: Span) -> tuple[int, int]:
     shape = shape_of(value)
     if len(shape) != 2:
@@ -148,8 +155,9 @@ def reduction_handler(kind: str) -> Handler:
         value = context.builder.computable(value, span)
         number = None if axis is None else axis_of(value, axis, context, span)
         dtype = dtype_of_value(value)
-        if dtype.kind == "bool" and kind == "sum":
-            value, dtype = context.builder.cast(value, dtypes.i64, span), dtypes.i64
+        if kind == "sum":
+            dtype = sum_dtype(dtype)
+            value = context.builder.cast(value, dtype, span)
         rest = () if number is None else tuple(e for i, e in enumerate(shape) if i != number)
         result = Tile(dtype, rest) if rest else Scalar(dtype)
         made = context.builder.value("reduce", (value,), result, span, kind=kind, axis=number)

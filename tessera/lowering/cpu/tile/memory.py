@@ -1,6 +1,6 @@
 """Vectors in memory: addresses, loads and stores of any number of lanes, whole or masked, contiguous or strided.
 
-An element is named as in registers (`f32`, `bf16`, `i8`, `i1`); a bool (`i1`) takes one byte, 0 or 1, in memory.
+An element is named as in registers (`f32`, `bf16`, `i8`, `i1`); a bool (`i1`) is a byte in memory.
 Lanes of 0 mean one element, a scalar.  Masks are vectors of `i1`; masked-off lanes read as 0 and touch no memory.
 """
 
@@ -125,7 +125,9 @@ class Memory:
     def from_stored(self, value: ir.Value, lanes: int, element: str) -> ir.Value:
         """Return a value of type `stored(element)` as `element`."""
         if element == "i1":
-            return self.emitter.value("arith.trunci", [value], shaped(lanes, "i1"))
+            # Any byte but 0 is true, as for NumPy: views of masks in files hold 255, for example.
+            zero = self.emitter.constant(0, shaped(lanes, "i8"))
+            return self.emitter.value("arith.cmpi", [value, zero], shaped(lanes, "i1"), {"predicate": "1 : i64"})
         return value if element not in _STORED else self.emitter.value("arith.bitcast", [value], shaped(lanes, element))
 
     def to_stored(self, value: ir.Value, lanes: int, element: str) -> ir.Value:
