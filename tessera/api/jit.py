@@ -9,15 +9,16 @@ With `capture_graph=True` what either of them launches becomes a graph of launch
 
 The first call with some arguments captures what the function launches, later calls with the same ones launch that
 again without running the function.  Arrays are the same when they lie at the same place with the same shape, dtype
-and strides, numbers and strings when they are equal, everything else when it is the same object.  What the function
-returns lies at the same place each time, and is computed anew by each call.  A function that would read something else
-besides its arguments than when it was captured, as a global that has changed, is captured again.
+and strides, numbers and strings when they are equal, everything else when it is the same object and holds the same.
+What the function returns lies at the same place each time, and is computed anew by each call.  A function that would
+read something else besides its arguments than when it was captured, as a global that has changed, is captured again.
 """
 
 import functools
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Final, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
@@ -60,7 +61,7 @@ class _Captured(Generic[R]):
         """Return whether the function would launch the same on the same arrays now."""
         if self.closure.unchanged():
             return True
-        closure = closure_of(function)
+        closure = closure_of(function, _objects(self.keep))
         return closure.whole and closure.key == self.closure.key and _identities(closure) == self.arrays
 
 
@@ -97,13 +98,22 @@ class Jit(Generic[P, R]):
             result = self.function(*arguments, **keywords)
         if not graph.kernels:
             raise BadCapture(f"{self.name} launched nothing", hint="leave out capture_graph=True")
-        closure = closure_of(self.function)  # as the function left it
-        made = _Captured(graph, result, (*arguments, *keywords.values()), closure, _identities(closure))
+        keep = (*arguments, *keywords.values())
+        closure = closure_of(self.function, _objects(keep))  # as the function left it
+        made = _Captured(graph, result, keep, closure, _identities(closure))
         if len(self.graphs) >= _KEPT:
             _, oldest = self.graphs.popitem(last=False)
             graph.adopt(oldest.graph)
         self.graphs[key] = made
         return made
+
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., object]:
+        """Bind a method to its object, as functions do."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        """Pickle by name, as functions are; a copy is the function itself."""
+        return str(getattr(self, "__qualname__", self.name))
 
     @property
     def closes_over(self) -> tuple[object, ...]:
@@ -112,6 +122,11 @@ class Jit(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<jit {self.name}, {len(self.graphs)} graphs>"
+
+
+def _objects(arguments: Sequence[object]) -> list[object]:
+    """Return the arguments that are neither arrays nor numbers: the function may read parts of them."""
+    return [value for value in arguments if _identity(value)[0] == "object"]
 
 
 def _identities(closure: Closure) -> tuple[object, ...]:

@@ -19,8 +19,9 @@ from tessera.core.errors.catalog import CannotTrace
 from tessera.core.graph.graph import Tensor
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.graphs.executable import Executable
-from tessera.graphs.function import Captured, GraphFunction, capture
+from tessera.graphs.function import GraphFunction, capture
 from tessera.graphs.mesh_executable import in_blocks
+from tessera.graphs.ready import Captured, Ready
 from tessera.graphs.structure import Branch, Structure, flatten
 from tessera.graphs.trace import current_trace
 from tessera.graphs.tracer import Tracer
@@ -121,6 +122,11 @@ class Jitted(GraphFunction[P, R]):
                     )
                 )
         return super()._inline(leaves, *arguments, **keywords)
+
+    def _looked_up(self, structure: Structure, types: tuple[Tensor, ...]) -> Ready:
+        ready = super()._looked_up(structure, types)
+        self.on_host = False  # also where a function of the same text was captured before
+        return ready
 
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
         """Capture the function; raises _RunsKernels where it launches one, or does nothing that a graph could hold."""

@@ -21,7 +21,8 @@ from tessera.core.errors.catalog import CannotTrace, OperandMismatch, WrongAdjoi
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Node, NodeAdjoint, Routine, Tensor, Value
 from tessera.core.program.program import Attribute
-from tessera.graphs.function import Captured, GraphFunction, capture
+from tessera.graphs.function import GraphFunction, capture
+from tessera.graphs.ready import Captured
 from tessera.graphs.structure import Branch, Leaf, Structure, flatten, names_of, unflatten
 from tessera.graphs.trace import tracing
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of

@@ -10,7 +10,8 @@ from tessera.core.base.dtypes import DType, f64, promote
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.placement.placement import Placement
-from tessera.graphs.function import Captured, GraphFunction, capture
+from tessera.graphs.function import GraphFunction, capture
+from tessera.graphs.ready import Captured
 from tessera.graphs.structure import (
     Branch,
     Leaf,

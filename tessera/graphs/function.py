@@ -5,13 +5,13 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Generic, ParamSpec, TypeVar, cast
+from types import MethodType
+from typing import Final, Generic, ParamSpec, Self, TypeVar, cast
 
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call, function_source
 from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
-from tessera.core.graph.graph import Graph, Routine, Tensor
+from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.graph.text import to_text
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.placement import Placement
@@ -20,12 +20,12 @@ from tessera.graphs.executable import Executable, executable_of, known_executabl
 from tessera.graphs.execution.prepared import GroupKernel
 from tessera.graphs.mesh_executable import MeshExecutable, placements_of
 from tessera.graphs.raised import capture_launch
+from tessera.graphs.ready import RECENT_CAPTURES, Captured, QuickCall, Ready
 from tessera.graphs.structure import (
     Branch,
     MeshLeaf,
     Structure,
     flatten,
-    matcher,
     names_of,
     numerics_of,
     placed_leaves,
@@ -47,106 +47,8 @@ from tessera.session.session import resolve_target, session
 P = ParamSpec("P")
 R = TypeVar("R")
 _KEPT: Final = 256
-_RECENT: Final = 64
-"""Captures that are kept for functions that are made anew."""
 _CLOSURES: Final = 16
 """Closures whose plans for symbols are kept."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Captured:
-    """A function captured for one kind of arguments.
-
-    graph: its inputs are the arguments' arrays, then the captured ones; structure: of what it returns
-    captured: arrays that it uses without taking them as arguments
-    """
-
-    graph: Graph
-    structure: Structure
-    captured: tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ready:
-    """A captured function made ready for arguments of one kind.
-
-    closed_over: what else it read; None where that cannot be compared, and it is captured again at each call
-    unchanged: whether it would read the same now
-    """
-
-    structure: Structure
-    types: tuple[Tensor, ...]
-    captured: Captured
-    executable: Executable
-    closed_over: ClosedOver | None
-    unchanged: Callable[[], bool]
-
-    def fits(self, structure: Structure, types: Sequence[Tensor]) -> bool:
-        """Return whether it was made for such arguments, and what it closes over is as it was."""
-        if self.types != types or self.structure != structure:
-            return False
-        return self.unchanged()
-
-    def now(self, closure: Closure) -> "Ready | None":
-        """Return it with the arrays that the function closes over now; None where it is to be captured again."""
-        closed_over = None if self.closed_over is None else self.closed_over.now(closure)
-        if closed_over is None:
-            return None
-        captured = replace(self.captured, captured=closed_over.arrays)
-        return replace(self, captured=captured, closed_over=closed_over, unchanged=closed_over.unchanged)
-
-
-class _RecentCaptures:
-    """Captures of functions that are made anew from the same text, as `tessera.grad(loss)` inside of a step is.
-
-    No arrays are kept, and nothing that calls functions of the host, which may hold some.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._recent: OrderedDict[tuple[object, ...], Ready] = OrderedDict()
-
-    def add(self, key: tuple[object, ...], ready: Ready) -> None:
-        """Keep what was made for a key that determines it."""
-        closed_over = None if ready.closed_over is None else ready.closed_over.without_arrays()
-        native = any(isinstance(node.body, Routine) and node.body.native for node in ready.captured.graph.walk())
-        if closed_over is None or native:
-            return
-        captured = replace(ready.captured, captured=())
-        with self._lock:
-            self._recent[key] = replace(ready, captured=captured, closed_over=closed_over, unchanged=never)
-            if len(self._recent) > _RECENT:
-                self._recent.popitem(last=False)
-
-    def find(self, key: tuple[object, ...], closure: Closure) -> Ready | None:
-        """Return the capture of an equal function, with the arrays of this closure."""
-        with self._lock:
-            ready = self._recent.get(key)
-            if ready is None:
-                return None
-            self._recent.move_to_end(key)
-        return ready.now(closure)
-
-
-_RECENT_CAPTURES: Final = _RecentCaptures()
-
-
-class QuickCall:
-    """Calls like an earlier one on a GPU: arguments are compared, and nothing is looked up."""
-
-    def __init__(self, ready: Ready) -> None:
-        self.ready = ready
-        self._match = matcher(ready.structure)
-
-    def results(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...] | None:
-        """Return the results for arguments like those; None, having done nothing, for any others."""
-        leaves: list[object] = []
-        ready = self.ready
-        if not (ready.executable.called and self._match((arguments, keywords), leaves)):
-            return None
-        if not ready.unchanged():
-            return None
-        return ready.executable.again((*leaves, *ready.captured.captured))
 
 
 def capture(
@@ -255,6 +157,15 @@ class GraphFunction(Generic[P, R]):
         """
         return self.executable.kernels(resolve_target(target) if target else chosen_target(self.options, ()))
 
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        """Bind a method to its object, as functions do: what code reads of the object is read at each call."""
+        # A bound method has the attributes of what it binds: layer.forward.inspect_ir().
+        return self if instance is None else cast("Self", MethodType(self, instance))
+
+    def __reduce__(self) -> str:
+        """Pickle by name, as functions are; a copy is the function itself."""
+        return str(getattr(self, "__qualname__", self.name))
+
     @property
     def closes_over(self) -> tuple[object, ...]:
         """The function, and how it is to be compiled: they decide the graph, besides arguments."""
@@ -274,11 +185,12 @@ class GraphFunction(Generic[P, R]):
         closure = self._closure(structure)
         key = (structure, types, closure.key)
         ready = self._ready.get(key)
-        ready = _RECENT_CAPTURES.find((session(), self._text, *key), closure) if ready is None else ready.now(closure)
+        ready = None if ready is None else ready.now(closure)
+        ready = ready or RECENT_CAPTURES.find((session(), self._text, *key), structure, types, closure)
         if ready is None:
             ready, closure = self._made(structure, types, closure)
             key = (structure, types, closure.key)
-            _RECENT_CAPTURES.add((session(), self._text, *key), ready)
+            RECENT_CAPTURES.add((session(), self._text, *key), ready)
         if ready.closed_over is not None:
             self._ready[key] = ready
             self._ready.move_to_end(key)

@@ -2,34 +2,36 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NoReturn
+from typing import Final
+
+import numpy as np
 
 from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, i32, i64, promote
-from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Value
-from tessera.graphs.indexing import index_map_of
+from tessera.graphs.operands.abstract_value import AbstractValue
+from tessera.graphs.operands.indexing import linear_index, listed_indices, require_integers, subscript_of
 from tessera.graphs.operands.numbers import holds_outside, is_outside, literal
-from tessera.graphs.operands.operators import Operators
 from tessera.graphs.shapes import axes_of, flat, matmul_labels, summed, working
 from tessera.graphs.trace import Trace, current_trace, is_operand
 from tessera.runtime.arrays.host import plain
 
 _FLOAT_ONLY: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf")
+_LISTED: Final = 64
+"""Integers of a list that become part of the program; longer lists are captured arrays."""
 _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
 
 
-class Tracer(Operators):
+class Tracer(AbstractValue):
     """A value of a graph that is being captured.
 
     Arithmetic, comparisons, `@`, slices and the methods below add to the graph.  What needs the numbers themselves
     (`if x > 0`, `float(x)`, NumPy functions) raises CannotTrace, with what to write instead.
     """
 
-    __array_ufunc__ = None  # NumPy arrays leave arithmetic with a tracer to it
-    __array_priority__ = 1000
+    closes_over = ()  # for functions that kept one: it is no array
 
     def __init__(self, trace: Trace, value: Value) -> None:
         self.trace, self.value = trace, value
@@ -74,30 +76,6 @@ class Tracer(Operators):
     def __iter__(self) -> "Iterator[Tracer]":
         return map(self.__getitem__, range(len(self)))
 
-    # What it cannot be
-
-    def __bool__(self) -> bool:
-        remedy = "use op.where(c, a, b) for elements, op.cond(c, f, g) for `if`, op.while_(c, f, x) for `while`"
-        raise self._refused("a branch on values", remedy)
-
-    def __float__(self) -> float:
-        raise self._refused("a Python number of a value", "keep it an array: it is computed when the graph runs")
-
-    def __int__(self) -> int:
-        raise self._refused("a Python number of a value", "keep it an array: it is computed when the graph runs")
-
-    def __index__(self) -> int:
-        raise self._refused("an index that is computed", "use op.gather(x, index, axis)")
-
-    def __array__(self, *_: object, **__: object) -> NoReturn:
-        raise self._refused("a NumPy function of a value", "use the function of tessera.op")
-
-    def __array_function__(self, *_: object, **__: object) -> NoReturn:
-        raise self._refused("a NumPy function of a value", "use the function of tessera.op")
-
-    def _refused(self, what: str, remedy: str) -> CannotTrace:
-        return at_call(CannotTrace(f"{what} cannot be captured: {self!r} has no numbers yet", hint=remedy))
-
     # Moving elements
 
     def reshape(self, *shape: int | Sequence[int]) -> "Tracer":
@@ -125,12 +103,15 @@ class Tracer(Operators):
         return self.of(self.trace.builder.cast(self.value, wanted))
 
     def __getitem__(self, index: object) -> "Tracer":
-        index_map, gathered = index_map_of(index, self.shape)
-        made = self.of(self.trace.builder.view(self.value, index_map))
-        made = as_tracer(made) if gathered else made  # of a capture around this one, by indices of this one
-        for axis, picked in gathered:
-            made = gather(made, picked, axis)
-        return made
+        taken = subscript_of(index, self.shape)
+        made = self.of(self.trace.builder.view(self.value, taken.view))
+        if not taken.arrays:
+            return made
+        made = as_tracer(made)  # of a capture around this one, by indices of this one
+        picked = [
+            _picked(each, made.shape[axis], made.trace) for axis, each in zip(taken.axes, taken.arrays, strict=True)
+        ]
+        return gather_several(made, picked, taken.axes, first=taken.first)
 
     # Arithmetic
 
@@ -203,8 +184,7 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
 def indices(value: object, trace: Trace | None = None) -> Tracer:
     """Return an operand that says which elements to pick.  Raises OperandMismatch for what is not integers."""
     given = as_tracer(value, trace)
-    if not given.dtype.is_integer:
-        raise OperandMismatch(f"indices are integers, not {given.dtype}", hint="convert with .astype('i64')")
+    require_integers(given.dtype)
     return given
 
 
@@ -215,6 +195,38 @@ def gather(values: Tracer, picked: object, axis: int) -> Tracer:
         index = index.astype(i64) if is_outside(extent, index.dtype) else index
         index = select(index < 0, index + extent, index)
     return values.of(values.trace.builder.gather(values.value, index.value, axis))
+
+
+def gather_several(values: Tracer, picked: Sequence[Tracer], axes: Sequence[int], *, first: bool = False) -> Tracer:
+    """Pick elements at indices of several axes, broadcast together; they are 0 where one lies outside.
+
+    first: whether the axes of the indices come first in the result, else in the place of the first of `axes`
+    """
+    rest = [axis for axis in range(values.ndim) if axis not in axes]
+    place = 0 if first else axes[0]
+    if len(axes) == 1:
+        made = gather(values, picked[0], axes[0])
+        moved = list(range(axes[0], axes[0] + picked[0].ndim))
+        return made.transpose(*moved, *(n for n in range(made.ndim) if n not in moved)) if first else made
+    arranged = values.transpose(*rest[:place], *axes, *rest[place:])
+    sizes = [values.shape[axis] for axis in axes]
+    merged = arranged.reshape(*arranged.shape[:place], math.prod(sizes), *arranged.shape[place + len(axes) :])
+    number = linear_index([each.astype(i64) for each in picked], sizes)
+    return merged.of(merged.trace.builder.gather(merged.value, number.value, place))
+
+
+def _picked(entry: object, size: int, trace: Trace) -> Tracer:
+    """Return an index array, or a list of integers, as a value of the graph."""
+    numbers = listed_indices(entry, size)
+    if numbers is None:
+        return indices(entry, trace)
+    if len(numbers) > _LISTED:
+        return as_tracer(np.asarray(numbers), trace)
+    place = Tracer(trace, trace.builder.iota(len(numbers)))
+    made = place * 0
+    for number, value in enumerate(numbers):
+        made = made if value == 0 else select(place == number, value, made)
+    return made
 
 
 def binary(opcode: str, left: object, right: object) -> Tracer:

@@ -82,6 +82,10 @@ class Kernel:
         if _interactive():
             self._session.warm()
 
+    def __reduce__(self) -> str:
+        """Pickle by name, as functions are; a copy is the kernel itself."""
+        return str(getattr(self, "__qualname__", self.source.name))
+
     @property
     def closes_over(self) -> tuple[object, ...]:
         """The function, and how it is to be compiled: they decide the code, besides arguments."""

@@ -19,6 +19,7 @@ from tessera.api.jitted import Jitted
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.settings import overridden
 from tessera.graphs.function import GraphFunction
+from tessera.graphs.ready import RECENT_CAPTURES
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,7 @@ def as_jitted(function: object) -> Jitted[..., object]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_function_of_operators_is_one_graph(target: str):
+    RECENT_CAPTURES.clear()  # as by the same function for another target
     calls: list[int] = []
 
     @jit

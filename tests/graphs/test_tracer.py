@@ -95,8 +95,15 @@ def test_what_a_tracer_knows():
         (lambda x: float(x.sum()), "a Python number of a value", "keep it an array"),
         (lambda x: int(x.sum()), "a Python number of a value", "keep it an array"),
         (lambda x: range(x.sum()), "an index that is computed", "op.gather(x, index, axis)"),
-        (np.sum, "a NumPy function of a value", "tessera.op"),
-        (np.asarray, "a NumPy function of a value", "tessera.op"),
+        (np.sum, "np.sum of a value", "op.sum"),
+        (np.concatenate, "np.concatenate of a value", "op.concat"),
+        (np.asarray, "a NumPy array of a value", "tessera.op"),
+        (np.exp, "np.exp of a value", "op.exp"),
+        (np.arctan, "np.arctan of a value", "compute it from operators of tessera.op, or before the graph"),
+        (np.add.reduce, "np.add of a value", "compute it from operators"),
+        (lambda x: np.maximum(x, 0), "np.maximum of a value", "op.maximum"),
+        (lambda x: x.__setitem__(slice(0, 1), 0.0), "writing into a value", "op.where(op.arange(n) == i, v, x)"),
+        (lambda x: operator.iadd(np.ones(3, np.float32), x), "writing a value into an array of NumPy", "y = y + x"),
     ],
 )
 def test_what_needs_numbers_is_refused(use: Callable[[Tracer], object], what: str, remedy: str):

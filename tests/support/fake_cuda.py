@@ -18,6 +18,7 @@ from support import ptx_machine
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import CudaFailure
 from tessera.graphs import executable
+from tessera.graphs.ready import RECENT_CAPTURES
 from tessera.runtime.driver import driver as door
 from tessera.runtime.driver.calls import Launch
 from tessera.runtime.driver.descriptors import Encoding, KernelNode, LaunchAttribute, LaunchConfig
@@ -419,6 +420,7 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     monkeypatch.setattr(streams._Known, "streams", known)  # pyright: ignore[reportPrivateUsage]
     known_executables = executable._KnownExecutables()  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(executable, "_KNOWN", known_executables)
+    RECENT_CAPTURES.clear()
     monkeypatch.setattr(cuda, "driver", lambda: fake)
     monkeypatch.setattr(door, "driver", lambda: fake)
     monkeypatch.setattr(door, "loaded", lambda: fake)

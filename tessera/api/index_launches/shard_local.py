@@ -21,7 +21,8 @@ from tessera.core.placement.placement import Placement
 from tessera.core.placement.sharded_type import ShardedType
 from tessera.core.placement.splits import Split
 from tessera.dist.tensors import Tensor
-from tessera.graphs.function import Captured, GraphFunction
+from tessera.graphs.function import GraphFunction
+from tessera.graphs.ready import Captured
 from tessera.graphs.structure import unflatten
 from tessera.graphs.trace import is_operand
 from tessera.lowering.graph.expand_calls import expand_calls

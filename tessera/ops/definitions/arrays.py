@@ -204,6 +204,26 @@ def gather(x: Array, index: Array, axis: int = 0) -> Array:
     return tracer.gather(given, index, _axis(given, axis))
 
 
+@operator("take_along_axis")
+def take_along_axis(x: Array, index: Array, axis: int) -> Array:
+    """Return the elements at one index each along an axis: `x[..., index[..., i, ...], ...]`, as NumPy has it.
+
+    index: as many axes as x; the others have the extents of x, or 1.  Negative ones count from the end; outside of the
+      axis there is 0.  Raises OperandMismatch.
+    """
+    trace = trace_of(x, index)
+    given, picked = as_tracer(x, trace), indices(index, trace)
+    number = _axis(given, axis)
+    if picked.ndim != given.ndim:
+        raise OperandMismatch(
+            f"indices of {picked.shape} do not have as many axes as x of {given.shape}", hint="insert axes of extent 1"
+        )
+    places = [Tracer(trace, trace.builder.iota(extent)) for extent in given.shape]
+    along = [each.reshape(*(-1 if n == m else 1 for m in range(given.ndim))) for n, each in enumerate(places)]
+    along[number] = picked
+    return tracer.gather_several(given, along, range(given.ndim))
+
+
 @operator("one_hot")
 def one_hot(index: Array, classes: int, dtype: str = "f32") -> Array:
     """Return 1 where the last axis is the index, else 0: [..., classes].  Raises OperandMismatch for no integers."""

@@ -1,12 +1,15 @@
 """Operators that work element by element."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
+from tessera.core.base.dtypes import DType
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Argument, Literal, Number, apply
 from tessera.core.program.spec import IN_RANGE
 from tessera.graphs import tracer
+from tessera.graphs.custom import custom
 from tessera.graphs.function import GraphFunction, operator
 from tessera.graphs.operands.numbers import clipped_bounds
 from tessera.graphs.tracer import Tracer, apply_expr, as_tracer
@@ -37,6 +40,58 @@ sin = _unary("sin", "sin", "the sine")
 cos = _unary("cos", "cos", "the cosine")
 tanh = _unary("tanh", "tanh", "the hyperbolic tangent")
 erf = _unary("erf", "erf", "the error function")
+
+
+@operator("floor")
+def floor(x: Array) -> Array:
+    """Return the largest whole number that is not above x; integers stay.  Its derivative is 0."""
+    return tracer.unary("floor", x)
+
+
+@operator("ceil")
+def ceil(x: Array) -> Array:
+    """Return the least whole number that is not below x; integers stay.  Its derivative is 0."""
+    return tracer.unary("ceil", x)
+
+
+@operator("trunc")
+def trunc(x: Array) -> Array:
+    """Return x without its fraction: the whole number next to it towards 0; integers stay.  Its derivative is 0."""
+    given = as_tracer(x)
+    if not given.dtype.is_float:
+        return given
+    wide, dtype = widened(given)
+    return _signed_zero(tracer.select(wide < 0.0, tracer.unary("ceil", wide), tracer.unary("floor", wide)), wide, dtype)
+
+
+@operator("round")
+def round_(x: Array) -> Array:
+    """Return the whole number nearest to x, the even one of two, as NumPy's `rint`; integers stay.
+
+    Its derivative is 0: `x + op.stop_gradient(op.round(x) - x)` has that of x (Bengio et al. 2013, "straight-through").
+    """
+    given = as_tracer(x)
+    if not given.dtype.is_float:
+        return given
+    wide, dtype = widened(given)
+    below = tracer.unary("floor", wide)
+    rest = wide - below
+    odd = tracer.unary("floor", below * 0.5) * 2.0 != below
+    up = (rest > 0.5) | ((rest == 0.5) & odd)
+    return _signed_zero(below + tracer.select(up, 1.0, 0.0), wide, dtype)
+
+
+def _signed_zero(rounded: Tracer, x: Tracer, dtype: DType) -> Tracer:
+    """Return a rounded x whose zeros have the sign of x."""
+    return tracer.select(rounded == 0.0, x * 0.0, rounded).astype(dtype)
+
+
+@operator("sign")
+def sign(x: Array) -> Array:
+    """Return -1, 0 or 1, in the dtype of x; NaN stays NaN.  Its derivative is 0."""
+    given = as_tracer(x)
+    zero = abs(given) * 0 if given.dtype.is_float else 0  # NaN for NaN
+    return tracer.select(given > 0, 1, tracer.select(given < 0, -1, zero)).astype(given.dtype)
 
 
 @operator("abs")
@@ -80,6 +135,17 @@ def clip(x: Array, low: Array | Number | None = None, high: Array | Number | Non
     if least is not None:
         given = tracer.binary("max", given, least)
     return given if greatest is None else tracer.binary("min", given, greatest)
+
+
+def _no_cotangents(inputs: Sequence[Array], outputs: Sequence[Array], cotangents: Sequence[Array]) -> None:
+    """Return no cotangent: zero."""
+    del inputs, outputs, cotangents
+
+
+@custom(adjoint=_no_cotangents, name="stop_gradient")
+def stop_gradient(x: Array) -> Array:
+    """Return x, with a derivative of 0: a constant to derivatives of every order, as PyTorch's `detach`."""
+    return as_tracer(x)
 
 
 @operator("relu")

@@ -185,3 +185,33 @@ def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str, reme
     assert "test_elementwise.py, line" in text
     assert "^^^^" in text
     assert remedy in text
+
+
+EDGES = np.array([
+    0.5, 1.5, 2.5, -0.5, -1.5, 0.49999997, -0.49999997, 8388609.0, -8388607.5, 4194304.5, 0.0, -0.0, 0.2, -0.2, 1e30,
+    np.inf, -np.inf, np.nan, 1e-45, -1e-45,
+], np.float32)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [("round", np.rint), ("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("sign", np.sign)],
+)
+def test_whole_numbers_have_numpys_bits(name: str, exact: Callable[[Array], Array], dtype: str):
+    with np.errstate(all="ignore"):
+        x = EDGES.astype(FLOATS[dtype])
+        right = exact(x.astype(np.float64)).astype(FLOATS[dtype])
+    got = np.asarray(everywhere(getattr(op, name), x))
+    wide, exactly = got.astype(np.float64), right.astype(np.float64)
+    np.testing.assert_array_equal(wide, exactly)
+    number = ~np.isnan(exactly)
+    np.testing.assert_array_equal(np.signbit(wide)[number], np.signbit(exactly)[number])
+
+
+@pytest.mark.parametrize("name", ["round", "floor", "ceil", "trunc", "sign"])
+def test_whole_numbers_of_integers_stay(name: str):
+    x = np.array([-3, 0, 7], np.int32)
+    got = np.asarray(getattr(op, name)(x))
+    assert got.dtype == x.dtype
+    np.testing.assert_array_equal(got, np.sign(x) if name == "sign" else x)

@@ -31,33 +31,41 @@ ALIKE: Final = ((lambda: op.maximum(np.ones(3), np.ones(4)), "do not broadcast")
 
 
 def _unary(
-    name: str, want: Callable[[Numbers], Numbers], low: float = -2.0, high: float = 2.0, slack: float = 1.0
+    name: str, want: Callable[[Numbers], Numbers], low: float = -2.0, high: float = 2.0, slack: float = 1.0, *,
+    smooth: bool = True,
 ) -> Case:  # fmt: skip
     """Return the row of a function of one operand, element by element."""
     made = getattr(op, name)
     return Case(
-        made, want, (f(5, 7, low=low, high=high),), ((lambda: made(TEXT), "'x' is no array"),), (f(3, 0),), slack=slack
-    )
+        made, want, (f(5, 7, low=low, high=high),), ((lambda: made(TEXT), "'x' is no array"),), (f(3, 0),), slack=slack,
+        smooth=smooth,
+    )  # fmt: skip
 
 
 ELEMENTS: Final[dict[str, Case]] = {
     "abs": _unary("abs", np.abs),
+    "ceil": _unary("ceil", np.ceil, smooth=False),
     "cos": _unary("cos", np.cos),
     "erf": _unary("erf", _erf),
     "exp": _unary("exp", np.exp),
     "exp2": _unary("exp2", np.exp2),
+    "floor": _unary("floor", np.floor, smooth=False),
     "gelu": _unary("gelu", _gelu, slack=2),
     "log": _unary("log", np.log, 0.1, 9),
     "log2": _unary("log2", np.log2, 0.1, 9),
     "relu": _unary("relu", lambda x: np.maximum(x, 0)),
+    "round": _unary("round", np.rint, smooth=False),
     "rsqrt": _unary("rsqrt", lambda x: 1 / np.sqrt(x), 0.1, 9),
     "sigmoid": _unary("sigmoid", _sigmoid),
+    "sign": _unary("sign", np.sign, smooth=False),
     "silu": _unary("silu", lambda x: x * _sigmoid(x)),
     "sin": _unary("sin", np.sin),
     "softplus": _unary("softplus", lambda x: np.log1p(np.exp(x))),
     "sqrt": _unary("sqrt", np.sqrt, 0.1, 9),
     "square": _unary("square", np.square),
+    "stop_gradient": _unary("stop_gradient", lambda x: x, smooth=False),
     "tanh": _unary("tanh", np.tanh),
+    "trunc": _unary("trunc", np.trunc, smooth=False),
     "maximum": Case(op.maximum, np.maximum, (f(5, 7), f(7)), ALIKE, (f(0, 7), f(7))),
     "minimum": Case(
         op.minimum, np.minimum, (f(5, 7), f(5, 1)),
@@ -152,6 +160,13 @@ ARRAYS: Final[dict[str, Case]] = {
         lambda x, y: op.stack([x, y], -1), lambda x, y: np.stack([x, y], -1), (f(5, 7), f(5, 7)),
         ((lambda: op.stack([]), "nothing to join"), (lambda: op.stack([ELSE, np.ones(4)]), "do not join")),
         (f(0, 7), f(0, 7)),
+    ),
+    "take_along_axis": Case(
+        lambda x, n: op.take_along_axis(x, n, 1), lambda x, n: np.take_along_axis(x, n, 1),
+        (f(5, 7, 3), i(5, 2, 3, low=-7, high=7)),
+        ((lambda: op.take_along_axis(ELSE, ELSE, 0), "indices are integers"),
+         (lambda: op.take_along_axis(ELSE, np.zeros((1, 1), np.int64), 0), "as many axes")),
+        (f(5, 7, 3), i(5, 0, 3)),
     ),
     "transpose": Case(
         lambda x: op.transpose(x, (2, 0, 1)), lambda x: x.transpose(2, 0, 1), (f(5, 7, 3),),

@@ -1,0 +1,32 @@
+"""NumPy's functions of values: those that Python has an operator for, and what to write instead of the others."""
+
+from collections.abc import Mapping
+from typing import Final
+
+ARITHMETIC: Final[Mapping[str, str]] = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
+    "floor_divide": "floordiv", "remainder": "mod", "power": "pow", "bitwise_and": "and", "bitwise_or": "or",
+    "bitwise_xor": "xor", "left_shift": "shl", "right_shift": "shr",
+}  # fmt: skip
+"""Opcodes of NumPy's universal functions of two operands, by their names."""
+COMPARISONS: Final[Mapping[str, str]] = {
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+MIRRORED: Final[Mapping[str, str]] = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+"""Predicates with their operands the other way around."""
+OPERATORS: Final[Mapping[str, str]] = {
+    "absolute": "abs", "amax": "max", "amin": "min", "concatenate": "concat", "take": "gather",
+}  # fmt: skip
+"""Operators under other names than NumPy's."""
+SAME_NAMES: Final = frozenset((
+    "abs", "argmax", "broadcast_to", "ceil", "clip", "cos", "cumsum", "einsum", "exp", "exp2", "floor", "log", "log2",
+    "matmul", "max", "maximum", "mean", "min", "minimum", "pad", "reshape", "round", "sign", "sin", "split", "sqrt",
+    "square", "stack", "sum", "take_along_axis", "tanh", "transpose", "trunc", "var", "where",
+))  # fmt: skip
+"""Operators under NumPy's names."""
+
+
+def numpy_remedy(name: str) -> str:
+    """Return what to write instead of a function of NumPy."""
+    operator = OPERATORS.get(name, name if name in SAME_NAMES else "")
+    return f"write op.{operator}" if operator else "compute it from operators of tessera.op, or before the graph"

@@ -1,0 +1,132 @@
+"""Functions that were captured for arguments of one kind, ready to be called again."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from weakref import ref
+
+from tessera.core.graph.graph import Graph, Routine, Tensor
+from tessera.graphs.executable import Executable
+from tessera.graphs.structure import Structure, matcher
+from tessera.kernels.closures.closed_over import ClosedOver
+from tessera.kernels.closures.snapshot import Closure, never
+
+_RECENT: Final = 64
+"""Captures that are kept for functions that are made anew."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Captured:
+    """A function captured for one kind of arguments.
+
+    graph: its inputs are the arguments' arrays, then the captured ones; structure: of what it returns
+    captured: arrays that it uses without taking them as arguments
+    """
+
+    graph: Graph
+    structure: Structure
+    captured: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A captured function made ready for arguments of one kind.
+
+    closed_over: what else it read; None where that cannot be compared, and it is captured again at each call
+    unchanged: whether it would read the same now
+    """
+
+    structure: Structure
+    types: tuple[Tensor, ...]
+    captured: Captured
+    executable: Executable
+    closed_over: ClosedOver | None
+    unchanged: Callable[[], bool]
+
+    def fits(self, structure: Structure, types: Sequence[Tensor]) -> bool:
+        """Return whether it was made for such arguments, and what it closes over is as it was."""
+        if self.types != types or self.structure != structure:
+            return False
+        return self.unchanged()
+
+    def now(self, closure: Closure) -> "Ready | None":
+        """Return it with the arrays that the function closes over now; None where it is to be captured again."""
+        closed_over = None if self.closed_over is None else self.closed_over.now(closure)
+        if closed_over is None:
+            return None
+        captured = replace(self.captured, captured=closed_over.arrays)
+        return replace(self, captured=captured, closed_over=closed_over, unchanged=closed_over.unchanged)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recent:
+    """A capture without its arrays; the executable is kept by what keeps those of equal graphs."""
+
+    captured: Captured
+    executable: "ref[Executable]"
+    closed_over: ClosedOver
+
+
+class RecentCaptures:
+    """Captures of functions that are made anew from the same text, as `tessera.grad(loss)` inside of a step is.
+
+    No arrays are kept, and nothing that calls functions of the host, which may hold some.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[tuple[object, ...], _Recent] = OrderedDict()
+
+    def add(self, key: tuple[object, ...], ready: Ready) -> None:
+        """Keep what was made for a key that determines it."""
+        closed_over = None if ready.closed_over is None else ready.closed_over.without_arrays()
+        native = any(isinstance(node.body, Routine) and node.body.native for node in ready.captured.graph.walk())
+        if closed_over is None or native:
+            return
+        recent = _Recent(replace(ready.captured, captured=()), ref(ready.executable), closed_over)
+        with self._lock:
+            self._recent[key] = recent
+            if len(self._recent) > _RECENT:
+                self._recent.popitem(last=False)
+
+    def find(
+        self, key: tuple[object, ...], structure: Structure, types: tuple[Tensor, ...], closure: Closure
+    ) -> Ready | None:
+        """Return the capture of an equal function, with the arrays of this closure."""
+        with self._lock:
+            recent = self._recent.get(key)
+            if recent is None:
+                return None
+            self._recent.move_to_end(key)
+        executable = recent.executable()
+        if executable is None:
+            return None
+        return Ready(structure, types, recent.captured, executable, recent.closed_over, never).now(closure)
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._recent.clear()
+
+
+RECENT_CAPTURES: Final = RecentCaptures()
+
+
+class QuickCall:
+    """Calls like an earlier one on a GPU: arguments are compared, and nothing is looked up."""
+
+    def __init__(self, ready: Ready) -> None:
+        self.ready = ready
+        self._match = matcher(ready.structure)
+
+    def results(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...] | None:
+        """Return the results for arguments like those; None, having done nothing, for any others."""
+        leaves: list[object] = []
+        ready = self.ready
+        if not (ready.executable.called and self._match((arguments, keywords), leaves)):
+            return None
+        if not ready.unchanged():
+            return None
+        return ready.executable.again((*leaves, *ready.captured.captured))
