@@ -7,6 +7,7 @@ import heapq
 import itertools
 import math
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -418,8 +419,18 @@ class Search:
             ))  # fmt: skip
 
     def _note(self, event: str, **facts: object) -> None:
-        if self.log is not None:
-            append(self.log, event, **facts)
+        with self._kept():
+            if self.log is not None:
+                append(self.log, event, **facts)
+
+    @contextlib.contextmanager
+    def _kept(self) -> Generator[None]:
+        """Write what is to be kept; a folder that cannot be written costs one warning, and the search goes on."""
+        try:
+            yield
+        except OSError as error:
+            self.log = None
+            warnings.warn(f"the search is not kept: {error}", RuntimeWarning, stacklevel=4)
 
     def _measured(self) -> bool:
         return any(trial.status == MEASURED for trial in self._trials.values())
@@ -430,10 +441,12 @@ class Search:
         self._note(END, best=None if best is None else best.config, complete=complete,
                    interrupted=self._interrupted)  # fmt: skip
         if self._trials != self._known and self.log is not None:
-            store(self._path, {**self._known, **self._trials}.values())
+            with self._kept():
+                store(self._path, {**self._known, **self._trials}.values())
 
     def _failure(self, tuning: Tuning) -> TuningFailed:
         errors = [trial for trial in tuning.trials if trial.error]
         reason = f": {show(errors[0].config)}: {errors[0].error}" if errors else ""
-        count = len(tuning.trials)
-        return TuningFailed(f"none of the {count} configurations of {self.kernel.source.name} runs{reason}")
+        return TuningFailed(
+            f"none of the {len(tuning.trials)} configurations of {self.kernel.source.name} runs{reason}"
+        )

@@ -614,3 +614,19 @@ def test_on_a_gpu(module: ModuleType):
     cp.testing.assert_allclose(c, a @ b, rtol=1e-3, atol=1e-2)
     assert found.best.median is not None
     assert found.best.median < 0.1
+
+
+@pytest.mark.parametrize("moment", ["append", "store"])
+def test_a_record_that_cannot_be_written_costs_one_warning(
+    moment: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"tessera.tuning.search.{moment}", full)
+    x = np.arange(300, dtype=np.float32)
+    with pytest.warns(RuntimeWarning, match="the search is not kept: .*No space left on device") as told:
+        tuning = autotune.search(kernel=module.doubled, params={"STEP": [64, 128]}, args=(x, np.zeros_like(x)))
+    assert len(told) == 1
+    assert tuning.complete
+    assert len(tuning.trials) == 2

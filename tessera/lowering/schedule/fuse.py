@@ -8,7 +8,7 @@ Views, indices and constants cost nothing where they are used, so they may be me
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.graph.index_maps import is_reshape
@@ -23,11 +23,12 @@ _MOST_PRODUCERS: Final = 12
 
 @dataclass(eq=False)
 class Draft:
-    """A group that grows.  owned: its nodes but for the free ones; before: the drafts it depends on."""
+    """A group that grows.  owned: its nodes but for the free ones; before: the drafts it depends on; maps: all are."""
 
     number: int
     owned: list[Node]
     before: set[int] = field(default_factory=set[int])
+    maps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,9 @@ class Fuser:
             others = sources - {draft.number}
             if (scores and _reduces(draft)) or self._needs(others, {draft.number}):
                 continue
-            if self._legal([*draft.owned, node]):
+            if self._continues(draft, node) or self._legal([*draft.owned, node]):
                 draft.owned.append(node)
+                draft.maps = draft.maps and node.op == "map"
                 draft.before |= others
                 self.home[node] = draft
                 return
@@ -145,8 +147,20 @@ class Fuser:
         if node.op == "contract" and not self._legal([node]):
             self._materialise(draft)
 
+    def _continues(self, draft: Draft, node: Node) -> bool:
+        """Return whether a map reads nothing but results of a group of maps, element by element: it adds no axis to it.
+
+        Chains of thousands of operators are placed in linear time so; `_legal` looks at the whole group.
+        """
+        if not (draft.maps and node.op == "map" and node.operands):
+            return False
+        made = all(v in self.producers and self.home.get(self.producers[v]) is draft for v in node.operands)
+        axes, places = cast("Sequence[Sequence[int]]", node.attributes["axes"]), range(len(node.result.type.shape))
+        return made and all(tuple(each) == tuple(places) for each in axes)
+
     def _start(self, nodes: list[Node], sources: set[int]) -> Draft:
-        draft = Draft(len(self.drafts) and max(self.drafts) + 1, nodes, set(sources))
+        maps = all(node.op == "map" for node in nodes)
+        draft = Draft(len(self.drafts) and max(self.drafts) + 1, nodes, set(sources), maps)
         self.drafts[draft.number] = draft
         self.home.update(dict.fromkeys(nodes, draft))
         return draft
@@ -196,7 +210,7 @@ class Fuser:
 
     def _merge(self, target: Draft, others: Sequence[Draft], joined: list[Node]) -> None:
         gone = {other.number for other in others}
-        target.owned = joined
+        target.owned, target.maps = joined, False
         target.before = (target.before | {n for other in others for n in other.before}) - gone - {target.number}
         for other in others:
             self.home.update(dict.fromkeys(other.owned, target))
@@ -431,4 +445,4 @@ class Fuser:
 
 
 def _reduces(draft: Draft) -> bool:
-    return any(node.op in ("contract", "reduce") for node in draft.owned)
+    return not draft.maps and any(node.op in ("contract", "reduce") for node in draft.owned)

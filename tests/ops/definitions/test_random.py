@@ -16,7 +16,7 @@ import tessera
 from support.operators import TARGETS, Array, close, drawn
 from tessera import graph, op
 from tessera.core.base.philox import ROUNDS, random_bits
-from tessera.core.errors.catalog import OperandMismatch
+from tessera.core.errors.catalog import NotOnCudaTile, OperandMismatch
 from tessera.core.settings import overridden
 from tessera.graphs.function import GraphFunction
 from tessera.runtime.interpret.graph import evaluate
@@ -36,14 +36,37 @@ KEY = op.key(42)
         lambda k: op.randn((2, 100), k, "f64"),
         lambda k: op.randn((1,), k, "f16"),
         lambda k: op.poisson(4.5, (200,), k),
-        lambda k: op.poisson(op.uniform((7, 1), k, 0.0, 50.0), (7, 30), k),
-        lambda k: op.poisson(op.uniform((90,), k, 5.0, 20.0, "f16"), None, k, "i32"),
         lambda k: op.split_key(k, 5),
         lambda k: op.fold_in(k, 1 << 40),
         lambda k: op.dropout(op.randn((40,), op.split_key(k)[0]), 0.3, k),
     ],
 )
 def test_the_same_bits_everywhere(target: str, draw: Callable[[Array], Array]):
+    same_bits(target, draw)
+
+
+RATES: list[Callable[[Array], Array]] = [
+    lambda k: op.poisson(op.uniform((7, 1), k, 0.0, 50.0), (7, 30), k),
+    lambda k: op.poisson(op.uniform((90,), k, 5.0, 20.0, "f16"), None, k, "i32"),
+]
+"""Counts of a rate for each lane: a loop whose length the lane decides."""
+
+
+@pytest.mark.parametrize("target", [*TARGETS, pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("draw", RATES)
+def test_counts_of_many_rates_have_the_same_bits(target: str, draw: Callable[[Array], Array]):
+    same_bits(target, draw)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("draw", RATES)
+def test_cuda_tile_refuses_loops_of_lanes(draw: Callable[[Array], Array]):
+    with overridden(target="cuda_tile"), pytest.raises(NotOnCudaTile, match='compile this one for "cuda"'):
+        GraphFunction(draw)(KEY)
+
+
+def same_bits(target: str, draw: Callable[[Array], Array]) -> None:
+    """Assert that numbers drawn on a target have the oracle's bits."""
     function = GraphFunction(draw)
     (want,) = evaluate(function.graph_for(KEY).graph, [KEY])
     with overridden(target=target):

@@ -69,16 +69,30 @@ class BlockEmitter:
     def value(self, value: Tensor) -> Held:
         """Return a value as a tile, computed where it is first asked for."""
         value = self.loaded_as.get(value, value)
-        found = self.held.get(value)
-        if found is None:
-            node = self.makers.get(value)
-            if node is None or value in self.group.loads:
-                found = self._load(value)
-            else:
-                with self.builder.at(node.span):
-                    found = self._compute(node)
-            self.held[value] = found
-        return found
+        pending = [value]
+        while pending:  # operands first, from left to right: chains may be longer than Python's stack
+            last = pending[-1]
+            operand = next((each for each in self._operands(last) if each not in self.held), None)
+            if operand is not None:
+                pending.append(operand)
+                continue
+            pending.pop()
+            if last not in self.held:
+                self.held[last] = self._made(last)
+        return self.held[value]
+
+    def _operands(self, value: Tensor) -> list[Tensor]:
+        """Return what a value is computed from, element by element."""
+        node = None if value in self.group.loads or value in self.held else self.makers.get(value)
+        operands = node.operands if node is not None and node.op == "map" else ()
+        return [self.loaded_as.get(each, each) for each in operands]
+
+    def _made(self, value: Tensor) -> Held:
+        node = self.makers.get(value)
+        if node is None or value in self.group.loads:
+            return self._load(value)
+        with self.builder.at(node.span):
+            return self._compute(node)
 
     def _load(self, value: Tensor) -> Held:
         """Load a block of what is read from memory."""

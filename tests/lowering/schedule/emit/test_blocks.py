@@ -15,7 +15,7 @@ from support.graphs import assert_same_bits, small_integers
 from tessera.core.base.dtypes import bf16, f32, i32
 from tessera.core.base.source import Span
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.graph import Graph, Value
+from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.core.program.program import Block, Program
 from tessera.core.schedule.plan import Group
@@ -152,3 +152,13 @@ def test_blocks_of_pixels_are_the_rows_of_a_product(blocks: dict[int, int], stri
     _, program = ran(convolution(stride, dilation), blocks)
     inner = [op for op in program.body.walk() if op.opcode == "for" and len(op.results)]
     assert len(inner) == 1
+
+
+def test_a_chain_that_is_longer_than_pythons_stack():
+    build = GraphBuilder()
+    x = made = Value(Tensor(f32, (40,)), "x")
+    for number in range(3000):
+        made = build.binary("add", made, x) if number % 2 else build.unary("neg", made)
+    built = build.finish("chain", [x], [made])
+    assert len(one_group(built).members) == 3000
+    ran(built, {})
