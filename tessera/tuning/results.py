@@ -283,6 +283,12 @@ class Tuning(Mapping[str, Attribute]):
             parts.append(f"predicted {expected * 1e6:,.1f} us ({expected / trial.median - 1:+.0%})")
         return ", ".join(filter(None, parts)) + mark
 
+    def failure(self) -> TuningFailed:
+        """Return the mistake of a search in which no configuration runs, with the reason of the first one."""
+        errors = [trial for trial in self.trials if trial.error]
+        reason = f": {show(errors[0].config)}: {errors[0].error}" if errors else ""
+        return TuningFailed(f"none of the {len(self.trials)} configurations of {self.kernel} runs{reason}")
+
     def to_dict(self) -> TuningDocument:
         """Return everything as plain data."""
         return {

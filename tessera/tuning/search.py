@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from tessera.core.errors.base import TesseraError
-from tessera.core.errors.catalog import CompilerCrash, CompileTimeout, ToolMissing, TuningFailed
+from tessera.core.errors.catalog import CompilerCrash, CompileTimeout, ToolMissing
 from tessera.core.events import TrialMeasured, publish, wanted
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
@@ -41,7 +41,6 @@ from tessera.tuning.results import (
     calibration,
     choose,
     config_key,
-    show,
 )
 from tessera.tuning.rounds import FINALISTS, Bench, Candidate, fastest_seconds, same
 from tessera.tuning.search_space import Plan, Proposal, beyond, headline, plan_search, predicted, propose
@@ -142,7 +141,7 @@ class Search:
         """
         tuning = self.so_far()
         if not self._measured() and not (self._interrupted and tuning.default is not None):
-            raise self._failure(tuning)
+            raise tuning.failure()
         return tuning
 
     def so_far(self) -> Tuning:
@@ -443,10 +442,3 @@ class Search:
         if self._trials != self._known and self.log is not None:
             with self._kept():
                 store(self._path, {**self._known, **self._trials}.values())
-
-    def _failure(self, tuning: Tuning) -> TuningFailed:
-        errors = [trial for trial in tuning.trials if trial.error]
-        reason = f": {show(errors[0].config)}: {errors[0].error}" if errors else ""
-        return TuningFailed(
-            f"none of the {len(tuning.trials)} configurations of {self.kernel.source.name} runs{reason}"
-        )
