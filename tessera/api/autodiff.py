@@ -7,39 +7,60 @@ whose graph is the derivative: fused, scheduled and inspected like any other.
 """
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
+from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs.differentiation import Derivative, Paired
 from tessera.graphs.function import GraphFunction
-from tessera.graphs.structure import Branch, Structure
+from tessera.graphs.structure import Branch, Leaf, Structure
 from tessera.lowering.autodiff import reverse
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+_PAIR: Final = 2
 Gradients = Any  # as the arguments are arranged: an array, or a tuple, list or dict of arrays
 
 
-def grad(function: Callable[P, object], argnums: int | tuple[int, ...] = 0) -> Derivative[P, Gradients]:
+def grad(
+    function: Callable[P, object], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False
+) -> Derivative[P, Gradients]:
     """Return the gradient of a function that returns one number, by its positional argument `argnums`.
 
     The result is arranged as that argument is, a dict of gradients for a dict of arrays; of several numbers, a tuple.
+    has_aux: the function returns (number, more), and the result is (gradient, more)
     Raises NotDifferentiable, when called, for integers, for other results, and for what has no derivative.
     """
 
-    def returned(_: Structure, by: Structure) -> Structure:
-        return by
+    def returned(result: Structure, by: Structure) -> Structure:
+        return Branch(tuple, (), (by, _auxiliary(result))) if has_aux else by
 
-    return Derivative(function, reverse.grad, returned, argnums, "grad")
+    transform = reverse.grad_and_aux if has_aux else reverse.grad
+    return Derivative(function, transform, returned, argnums, "grad")
 
 
-def value_and_grad(function: Callable[P, object], argnums: int | tuple[int, ...] = 0) -> Derivative[P, Gradients]:
-    """Return a function that gives the pair (what `function` returns, its gradient); see `grad`."""
+def value_and_grad(
+    function: Callable[P, object], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False
+) -> Derivative[P, Gradients]:
+    """Return a function that gives the pair (what `function` returns, its gradient); see `grad`.
+
+    has_aux: the function returns (number, more), and the result is ((number, more), gradient)
+    """
 
     def returned(result: Structure, by: Structure) -> Structure:
+        if has_aux:
+            _auxiliary(result)
         return Branch(tuple, (), (result, by))
 
     return Derivative(function, reverse.value_and_grad, returned, argnums, "value_and_grad")
+
+
+def _auxiliary(result: Structure) -> Structure:
+    """Return the second part of what a function returns.  Raises OperandMismatch where that is no pair."""
+    children = result.children if isinstance(result, Branch) and result.kind is tuple else ()
+    if len(children) != _PAIR or not isinstance(children[0], Leaf):
+        raise OperandMismatch("has_aux=True, and the function returns no pair (number, more)", hint="return loss, more")
+    return children[1]
 
 
 def vjp(function: Callable[..., object], *primals: object) -> tuple[Gradients, Callable[[object], Gradients]]:

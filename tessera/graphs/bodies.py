@@ -15,6 +15,7 @@ from tessera.graphs.function import capture
 from tessera.graphs.structure import Branch, Leaf, Static, Structure, flatten, names_of, unflatten
 from tessera.graphs.trace import Trace
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.runtime.arrays.host import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,12 @@ def arrays_in(value: object, trace: Trace, like: Sequence[Tensor] = ()) -> Array
     def arranged(structure: Structure) -> Structure:
         if isinstance(structure, Branch):
             return Branch(structure.kind, structure.names, tuple([arranged(child) for child in structure.children]))
-        if isinstance(structure, Static) and isinstance(structure.value, bool | int | float):
+        number = plain(structure.value) if isinstance(structure, Static) else None
+        if isinstance(number, bool | int | float):
             place = len(found)
             fits = place < len(like) and like[place].shape == ()
             numbers.add(place)
-            found.append(_number(structure.value, like[place].dtype if fits else None, trace))
+            found.append(_number(number, like[place].dtype if fits else None, trace))
             return Leaf()
         if isinstance(structure, Leaf):
             found.append(as_tracer(next(left), trace))

@@ -21,6 +21,7 @@ from tessera.graphs.structure import (
     leaves_in,
     names_of,
     placed_leaves,
+    static_objects,
     unflatten,
 )
 from tessera.graphs.trace import Trace, tensor_of
@@ -93,17 +94,23 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
                 raise OperandMismatch(f"there is no argument {number} to differentiate by: {count} were given")
             start = starts[number]
             numbers += range(start, start + leaves_in(positional.children[number]))
+        if not numbers:
+            raise OperandMismatch(
+                f"argument {', '.join(map(str, wanted))} holds no floats to differentiate by",
+                hint="pass an array of floats, or a float: 3.0 instead of 3",
+            )
         chosen = tuple(positional.children[number] for number in wanted)
         return numbers, chosen[0] if isinstance(self._argnums, int) else Branch(tuple, (), chosen)
 
     def _wanted(self, captured: Captured, structure: Structure) -> tuple[Placement | None, ...]:
-        """Return how outputs are to lie on a mesh: gradients, which are the last, as what they are the gradients of."""
+        """Return how outputs are to lie on a mesh: gradients as what they are the gradients of."""
         if self._transform is forward_mode.jvp:
             return ()
         places = placed_leaves(structure)
         by = [places[number] for number in self._numbers(structure)]
-        others = len(captured.graph.outputs) - len(by)
-        return (None,) * others + tuple(each and each.placement for each in by)
+        others = (None,) * (len(captured.graph.outputs) - len(by))
+        gradients = tuple(each and each.placement for each in by)
+        return (*gradients, *others) if self._transform is reverse.grad_and_aux else (*others, *gradients)
 
     def _numbers(self, structure: Structure) -> Sequence[int]:
         """Return the numbers of the arrays to differentiate by."""
@@ -186,8 +193,8 @@ def floats_as_arrays(arguments: Sequence[object], by: Collection[int]) -> tuple[
     if not any(_has_floats(structure) for _, _, structure in flat):
         return tuple(arguments)
     arrays: list[object] = []
-    flatten(tuple(arguments), arrays)
-    dtype = _met(arrays)
+    scalars = static_objects(flatten(tuple(arguments), arrays))  # NumPy's numbers say what their dtype is
+    dtype = _met([*arrays, *(np.asarray(each) for each in scalars if issubclass(type(each), np.floating))])
     made = list(arguments)
     for number, leaves, structure in flat:
         made[number] = unflatten(_opened(structure), _with_numbers(structure, iter(leaves), dtype).__next__)
@@ -195,7 +202,7 @@ def floats_as_arrays(arguments: Sequence[object], by: Collection[int]) -> tuple[
 
 
 def _is_float(structure: Structure) -> bool:
-    return isinstance(structure, Static) and structure.type is float
+    return isinstance(structure, Static) and (structure.type is float or issubclass(structure.type, np.floating))
 
 
 def _has_floats(structure: Structure) -> bool:
@@ -226,4 +233,6 @@ def _with_numbers(structure: Structure, leaves: Iterator[object], dtype: DType) 
     elif isinstance(structure, Leaf):
         yield next(leaves)
     elif _is_float(structure):
-        yield np.asarray(cast("float", structure.value), dtype.numpy)
+        kind = cast("type[object]", structure.type)
+        own = issubclass(kind, np.floating) and kind is not np.float64
+        yield np.asarray(cast("float", structure.value), None if own else dtype.numpy)

@@ -5,12 +5,13 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from types import MethodType
 from typing import Final, Generic, ParamSpec, Self, TypeVar, cast
 
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call, function_source
-from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
+from tessera.core.errors.catalog import ArgumentCount, NotCalledYet, UnknownLevel
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.graph.text import to_text
 from tessera.core.placement.mesh_array import MeshArray
@@ -47,6 +48,8 @@ from tessera.session.session import resolve_target, session
 P = ParamSpec("P")
 R = TypeVar("R")
 _KEPT: Final = 256
+_OTHER_KEYWORDS: Final = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "min": "low", "max": "high"}
+"""Keywords of other libraries."""
 _CLOSURES: Final = 16
 """Closures whose plans for symbols are kept."""
 
@@ -73,6 +76,17 @@ def capture(
         return Captured(trace.finish(name, outputs), returns, tuple(trace.captured))
 
 
+def parameter_names(function: Callable[..., object]) -> tuple[str, ...] | None:
+    """Return the names that a function takes arguments by; None where it takes any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin
+        return None
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
+        return None
+    return tuple([each.name for each in parameters if each.kind is not inspect.Parameter.POSITIONAL_ONLY])
+
+
 class GraphFunction(Generic[P, R]):
     """A function whose operators are captured as one graph.
 
@@ -94,7 +108,7 @@ class GraphFunction(Generic[P, R]):
         self._symbolic: OrderedDict[object, SymbolicPlans] = OrderedDict()
         self._lock = threading.RLock()
         self._last: Ready | None = None
-        self._text = text_of(function)
+        self._text, self._parameters = text_of(function), parameter_names(function)
         functools.update_wrapper(self, function, updated=())  # a wrapped graph keeps its state to itself
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
@@ -126,11 +140,25 @@ class GraphFunction(Generic[P, R]):
         self, arguments: Sequence[object], keywords: Mapping[str, object], leaves: list[object]
     ) -> Structure:
         """Append the arrays of a call to `leaves`, and return where they stood."""
+        if keywords:
+            self._require_parameters(keywords)
         return flatten((tuple(arguments), keywords), leaves)
+
+    def _require_parameters(self, keywords: Mapping[str, object]) -> None:
+        """Raise ArgumentCount for a keyword that is no parameter."""
+        names = self._parameters
+        if names is None:
+            return
+        for name in keywords:
+            if name not in names:
+                close = next(iter(get_close_matches(_OTHER_KEYWORDS.get(name, name), names, 1)), "")
+                hint = f"did you mean {close}=?" if close else f"its parameters are {', '.join(names)}"
+                raise at_call(ArgumentCount(f"{self.name} has no parameter {name}", hint=hint))
 
     def _inline(self, leaves: Sequence[object], /, *arguments: P.args, **keywords: P.kwargs) -> R:
         del leaves
         try:
+            self._require_parameters(keywords)
             trace = trace_of()
             with trace.operator(self.name):
                 given, named = as_declared(self.function, arguments, keywords, trace)

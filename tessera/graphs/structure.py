@@ -18,6 +18,7 @@ from tessera.graphs.tracer import Tracer
 from tessera.runtime.arrays.host import plain
 from tessera.runtime.arrays.interop import is_torch
 
+_FRACTIONS: Final[tuple[type, ...]] = (float, complex, np.floating)
 _NAN: Final[dict[str, object]] = {}
 """One object for each number that is not equal to itself, by its text."""
 
@@ -54,7 +55,7 @@ class Static:
     @classmethod
     def of(cls, value: object) -> "Static":
         """Return the static part that is `value`.  Raises CannotTrace for what cannot be compared."""
-        found = plain(value)
+        found = _number_kept(value)
         try:
             hash(found)
         except TypeError:
@@ -62,10 +63,15 @@ class Static:
                 f"{type(found).__name__} is neither an array nor something that stays the same",
                 hint="pass arrays, numbers, strings, or tuples, lists, dicts and dataclasses of them",
             ) from None
-        text = repr(found) if isinstance(found, float | complex) else ""
+        text = repr(found) if issubclass(type(found), _FRACTIONS) else ""
         if "nan" in text:  # it is equal to nothing; in a tuple, to the same object
             found = _NAN.setdefault(text, found)
         return cls(cast("Hashable", found), type(found), text)
+
+
+def _number_kept(value: object) -> object:
+    """Return a number as Python has it; NumPy's floats as they are, with the dtype that they have on their own."""
+    return cast("object", value) if isinstance(value, np.floating) else plain(value)
 
 
 @dataclass(frozen=True, slots=True)

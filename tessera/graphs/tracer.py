@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
-from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, i32, i64, promote
+from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, from_numpy, i32, i64, promote
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
@@ -19,6 +19,7 @@ from tessera.graphs.trace import Trace, current_trace, is_operand
 from tessera.runtime.arrays.host import plain
 
 _FLOAT_ONLY: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf")
+_NUMBERS: Final[tuple[type, ...]] = (bool, int, float, np.generic)
 _LISTED: Final = 64
 """Integers of a list that become part of the program; longer lists are captured arrays."""
 _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
@@ -163,7 +164,8 @@ class Tracer(AbstractValue):
 def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
     """Return what stands for an array in the graph that is being captured.
 
-    An array that is no argument of the function becomes a captured input, and so does a value of a capture around it.
+    An array that is no argument of the function becomes a captured input, and so does a value of a capture around it;
+    a number becomes a constant: NumPy's keep their dtype, Python's are i64 or f32, as literals on their own are.
     Raises CannotTrace for a value of a graph that is not being captured any more.
     """
     trace = trace or trace_of()
@@ -176,9 +178,23 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
             f"{value!r} belongs to a graph that is not being captured any more",
             hint="return values from the function instead of keeping them in variables outside of it",
         )
+    if issubclass(type(value), _NUMBERS):
+        return _constant(value, trace)
     if not is_operand(value):
         raise OperandMismatch(f"{value!r} is no array", hint="pass an array of NumPy, PyTorch, CuPy or JAX")
     return Tracer(trace, trace.capture(value))
+
+
+def _constant(value: object, trace: Trace) -> Tracer:
+    kind, number = type(value), plain(value)
+    if isinstance(value, np.generic):
+        dtype = from_numpy(np.asarray(cast("object", value)).dtype)
+    else:
+        dtype = boolean if kind is bool else i64 if issubclass(kind, int) else f32
+    if dtype is None or not isinstance(number, bool | int | float):
+        raise OperandMismatch(f"{value!r} is no number of a graph", hint="pass a float, an integer or a bool")
+    literal(number, dtype)  # refuses what the dtype does not hold
+    return Tracer(trace, trace.builder.full(float(number) if dtype.is_float else number, dtype, ()))
 
 
 def indices(value: object, trace: Trace | None = None) -> Tracer:
@@ -378,8 +394,9 @@ def _met(
     """Return two operands, Python numbers as they are, and the dtype in which they meet."""
     sides = [_side(side, trace or trace_of()) for side in (left, right)]
     typed = [side.dtype for side in sides if isinstance(side, Tracer)]
-    if not typed and trace is None:
-        raise OperandMismatch("two numbers make no graph", hint="one operand has to be an array")
+    if not typed and trace is None:  # two numbers
+        sides[0] = as_tracer(left)
+        typed = [sides[0].dtype]
     dtype = boolean if not typed else typed[0] if len(typed) == 1 else promote(*typed)
     if any(isinstance(side, float) for side in sides) and not dtype.is_float:
         dtype = f32

@@ -9,6 +9,8 @@
 An operator on arrays is a graph of its own, compiled once for each kind of operands.
 """
 
+from typing import NoReturn
+
 from tessera.graphs.custom import custom
 from tessera.ops.collectives import (
     all_gather,
@@ -124,6 +126,7 @@ from tessera.ops.definitions.random import (
 from tessera.ops.definitions.sparse import spmm
 from tessera.ops.definitions.spectral import fft, fft2d, ifft, ifft2d, rfft
 from tessera.ops.definitions.sums import cumsum, scatter_add
+from tessera.ops.other_names import operator_hint
 
 __all__ = [
     "Complex",
@@ -231,3 +234,8 @@ __all__ = [
     "while_",
     "zeros",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raise AttributeError for a name that is no operator, with the operator that may be meant."""
+    raise AttributeError(f"tessera.op has no operator {name!r}{operator_hint(name, __all__)}", name=name)

@@ -152,3 +152,36 @@ def test_what_has_no_derivative(call: Callable[[], object], kind: type[Exception
     with pytest.raises(kind, match=message) as raised:
         call()
     assert "test_autodiff.py, line" in str(raised.value)
+
+
+def test_what_a_loss_returns_besides():
+    def loss(w: Array, x: Array) -> tuple[Array, dict[str, Array]]:
+        y = x @ w
+        return op.sum(y * y), {"y": y, "mean": op.mean(y)}
+
+    w, x = np.array([[0.5], [2.0]]), np.array([[1.0, 2.0], [3.0, 4.0]])
+    y = x @ w
+    for _ in range(2):
+        slope, more = tessera.grad(loss, has_aux=True)(w, x)
+        np.testing.assert_allclose(slope, 2 * x.T @ y)
+        np.testing.assert_allclose(more["y"], y)
+        np.testing.assert_allclose(more["mean"], y.mean())
+        (value, more), slope = tessera.value_and_grad(loss, has_aux=True)(w, x)
+        np.testing.assert_allclose(value, (y * y).sum())
+        np.testing.assert_allclose(more["y"], y)
+        np.testing.assert_allclose(slope, 2 * x.T @ y)
+        (by_w, by_x), _ = tessera.grad(loss, (0, 1), has_aux=True)(w, x)
+        np.testing.assert_allclose(by_w, 2 * x.T @ y)
+        np.testing.assert_allclose(by_x, 2 * y @ w.T)
+
+
+@pytest.mark.parametrize("transform", [tessera.grad, tessera.value_and_grad])
+def test_a_loss_without_more_is_no_pair(transform: Callable[..., Callable[[Array], object]]):
+    for loss in (
+        op.sum,
+        lambda x: [op.sum(x), x],
+        lambda x: (op.sum(x), x, x),
+        lambda x: ((op.sum(x), x), x),
+    ):
+        with pytest.raises(OperandMismatch, match="the function returns no pair"):
+            transform(loss, has_aux=True)(np.ones(3))

@@ -65,7 +65,8 @@ def test_arrays_come_back_as_they_were_arranged():
 def test_numbers_of_different_types_are_different_programs():
     found = {flatten(value, []) for value in (1, 1.0, True)}
     assert len(found) == 3
-    assert flatten(np.float32(1), []) == flatten(1.0, [])
+    assert flatten(np.int64(1), []) == flatten(1, [])
+    assert flatten(np.float32(1), []) == flatten(np.float32(1), []) != flatten(1.0, [])  # it has a dtype
 
 
 def test_an_array_without_axes_is_an_array():

@@ -47,6 +47,12 @@ def grad(graph: Graph, wrt: Sequence[int], overrides: Overrides = _NONE) -> Grap
     return _with_outputs(linear, f"{graph.name}_grad", (), gradients)
 
 
+def grad_and_aux(graph: Graph, wrt: Sequence[int], overrides: Overrides = _NONE) -> Graph:
+    """Return the graph with the outputs of `grad`, then those of `graph` but for output 0."""
+    linear, gradients = _gradients(graph, wrt, overrides)
+    return _with_outputs(linear, f"{graph.name}_grad", (), (*gradients, *graph.outputs[1:]))
+
+
 def value_and_grad(graph: Graph, wrt: Sequence[int], overrides: Overrides = _NONE) -> Graph:
     """Return the graph with the outputs of `graph`, then those of `grad`; further outputs are values beside."""
     linear, gradients = _gradients(graph, wrt, overrides)

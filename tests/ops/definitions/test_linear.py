@@ -130,7 +130,7 @@ def test_extents_that_do_not_fit(target: str):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: op.matmul(x, 2.0), "2.0 is no array"),
+        (lambda x: op.matmul(x, "2.0"), "'2.0' is no array"),
         (lambda x: op.matmul(x, np.array(2.0)), "a number is no matrix"),
         (lambda x: op.matmul(x, x.T, compute="tf33"), "there is no compute type 'tf33'"),
         (lambda x: op.matmul(np.stack([x] * 2), np.stack([x.T] * 3)), "do not broadcast"),
