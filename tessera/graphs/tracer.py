@@ -1,7 +1,7 @@
 """Tracers: what stands for an array while a graph is captured, with NumPy's interface."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import numpy as np
@@ -11,9 +11,9 @@ from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Value
-from tessera.graphs.operands.abstract_value import AbstractValue
 from tessera.graphs.operands.indexing import linear_index, listed_indices, require_integers, subscript_of
 from tessera.graphs.operands.numbers import holds_outside, is_outside, literal
+from tessera.graphs.operands.updates import AbstractArray
 from tessera.graphs.shapes import axes_of, flat, matmul_labels, summed, working
 from tessera.graphs.trace import Trace, current_trace, is_operand
 from tessera.runtime.arrays.host import plain
@@ -25,7 +25,7 @@ _LISTED: Final = 64
 _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
 
 
-class Tracer(AbstractValue):
+class Tracer(AbstractArray):
     """A value of a graph that is being captured.
 
     Arithmetic, comparisons, `@`, slices and the methods below add to the graph.  What needs the numbers themselves
@@ -49,33 +49,8 @@ class Tracer(AbstractValue):
         """The element type."""
         return self.value.type.dtype
 
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.value.type.size
-
-    @property
-    def T(self) -> "Tracer":  # noqa: N802 - NumPy's name
-        """The array with its last two axes swapped; itself below two axes."""
-        if self.ndim < 2:
-            return self
-        return self.transpose(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
-
     def __repr__(self) -> str:
         return f"<traced {self.value.name or 'value'}: {self.value.type}>"
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a number has no length")
-        return self.shape[0]
-
-    def __iter__(self) -> "Iterator[Tracer]":
-        return map(self.__getitem__, range(len(self)))
 
     # Moving elements
 
@@ -113,6 +88,43 @@ class Tracer(AbstractValue):
             _picked(each, made.shape[axis], made.trace) for axis, each in zip(taken.axes, taken.arrays, strict=True)
         ]
         return gather_several(made, picked, taken.axes, first=taken.first)
+
+    # What updates are made of
+
+    def updated_with(self, new: object) -> "Tracer":
+        """Return what is written into this value, in its dtype.  Raises OperandMismatch for floats into integers."""
+        number = plain(new)
+        if isinstance(number, bool | int | float):
+            if isinstance(number, float) and not self.dtype.is_float:
+                raise OperandMismatch(f"{number} is written into {self.dtype}", hint="convert x with .astype")
+            literal(number, self.dtype)  # refuses what the dtype does not hold
+            number = float(number) if self.dtype.is_float else number
+            return self.of(self.trace.builder.full(number, self.dtype, ()))
+        made = as_tracer(new, self.trace)
+        if made.dtype.is_float and not self.dtype.is_float:
+            raise OperandMismatch(f"{made.dtype} is written into {self.dtype}", hint="convert one of them with .astype")
+        return made.astype(self.dtype)
+
+    def index_values(self, entry: object, size: int) -> "Tracer":
+        """Return an entry of a subscript as integers of an axis."""
+        return _picked(entry, size, self.trace)
+
+    def iota(self, extent: int) -> "Tracer":
+        """Return 0, 1, 2, ... as i64."""
+        return self.of(self.trace.builder.iota(extent))
+
+    def chosen(self, condition: object, left: object, right: object) -> "Tracer":
+        """Return one of two, element by element."""
+        return select(condition, left, right)
+
+    def picked(self, index: object, axis: int) -> "Tracer":
+        """Return the elements at indices along an axis, 0 for -1."""
+        return self.of(self.trace.builder.gather(self.value, self.lift(index).value, axis))
+
+    def summed_at(self, index: object, extent: int, axis: int) -> "Tracer":
+        """Return the sums of the elements that belong to each index along an axis, in f32 for floats of 16 bits."""
+        wide = self.astype(working(self.dtype))
+        return self.of(self.trace.builder.scatter_add(self.lift(index).value, wide.value, extent, axis))
 
     # Arithmetic
 

@@ -25,6 +25,7 @@ from tessera.ops.collectives import (
 from tessera.ops.definitions.arrays import (
     arange,
     argmax,
+    at,
     broadcast_to,
     concat,
     full,
@@ -138,6 +139,7 @@ __all__ = [
     "all_to_all",
     "arange",
     "argmax",
+    "at",
     "broadcast",
     "broadcast_to",
     "cast",

@@ -39,7 +39,7 @@ class AbstractValue(Operators):
         raise self._refused("an index that is computed", "use op.gather(x, index, axis)")
 
     def __setitem__(self, index: object, value: object) -> None:
-        remedy = "make a new value: op.where(op.arange(n) == i, v, x), or op.concat of parts"
+        remedy = "make a new value: x = x.at[i].set(v)"
         raise self._refused("writing into a value", remedy)
 
     def __array__(self, *_: object, **__: object) -> NoReturn:

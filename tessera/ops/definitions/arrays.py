@@ -10,6 +10,7 @@ from tessera.core.graph.expr import Number
 from tessera.core.graph.index_maps import broadcast, window
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.operands.updates import At
 from tessera.graphs.shapes import axes_of
 from tessera.graphs.trace import current_trace
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
@@ -202,6 +203,20 @@ def gather(x: Array, index: Array, axis: int = 0) -> Array:
     """
     given = as_tracer(x, trace_of(x, index))
     return tracer.gather(given, index, _axis(given, axis))
+
+
+def at(x: Array) -> At[Tracer]:
+    """Return places of x to be updated, as `x.at` of a value of the graph: `op.at(x)[2:4].set(0.0)`.
+
+    Raises CannotTrace where no graph is captured.
+    """
+    if current_trace() is None:
+        raise at_call(
+            CannotTrace(
+                "at updates a value of a graph, and none is being captured", hint="write y = x.copy(); y[i] = v"
+            )
+        )
+    return as_tracer(x).at
 
 
 @operator("take_along_axis")

@@ -83,6 +83,10 @@ ELEMENTS: Final[dict[str, Case]] = {
 
 
 ARRAYS: Final[dict[str, Case]] = {
+    "at": Case(
+        graph.module(lambda x, v: op.at(x)[1:3].set(v)), lambda x, v: np.concatenate([x[:1], v, x[3:]]),
+        (f(5, 7), f(2, 7)), ((lambda: op.at(ELSE), "none is being captured"),), (f(5, 0), f(2, 0)),
+    ),
     "arange": Case(
         graph.module(lambda x: x + op.arange(7)), lambda x: x + np.arange(7), (f(5, 7),), ((lambda: op.arange(3), "none is being"),),
         (f(0, 7),), short=False,
