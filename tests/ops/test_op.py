@@ -11,7 +11,7 @@ def test_the_namespace_is_public():
     assert sorted(op.__all__) == op.__all__
 
 
-FUNCTIONS = ("Complex", "arange", "custom", "full", "key", "ones", "zeros")
+FUNCTIONS = ("Complex", "arange", "at", "custom", "full", "key", "ones", "zeros")
 """What makes values or operators."""
 
 
