@@ -17,7 +17,7 @@ from tessera.core.graph.numerics import Numerics
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.program.program import Attribute
 from tessera.runtime.arrays.host import is_array
-from tessera.runtime.arrays.interop import is_torch
+from tessera.runtime.arrays.interop import contiguous_transpose, is_torch
 from tessera.runtime.memory.operands import operand
 
 
@@ -52,6 +52,7 @@ class Trace:
     takes_launches: bool = True
     _values: dict[int, Value] = field(default_factory=dict[int, Value])
     _instances: dict[str, int] = field(default_factory=dict[str, int])
+    _turned: dict[int, tuple[object, object]] = field(default_factory=dict[int, tuple[object, object]])
 
     def input(self, kind: Tensor, name: str, numerics: Numerics | None = None) -> Value:
         """Add an input.
@@ -73,6 +74,19 @@ class Trace:
             found = self._values[id(array)] = Value(kind, f"c{len(self.captured)}")
             self.captured.append(array)
         return found
+
+    def turned(self, array: object) -> object | None:
+        """Return the transpose of a matrix whose columns are contiguous, as those of `w.T` are; None for other arrays.
+
+        That has contiguous rows, and kernels read it where it lies, in another order.
+        """
+        found = self._turned.get(id(array))
+        if found is None:
+            transpose = contiguous_transpose(array)
+            if transpose is None:
+                return None
+            found = self._turned[id(array)] = array, transpose  # the array is kept, so that its number stays its own
+        return found[1]
 
     def encloses(self, other: "Trace") -> bool:
         """Return whether `other` is a capture inside this one."""

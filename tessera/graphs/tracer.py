@@ -194,6 +194,9 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
         return _constant(value, trace)
     if not is_operand(value):
         raise OperandMismatch(f"{value!r} is no array", hint="pass an array of NumPy, PyTorch, CuPy or JAX")
+    turned = trace.turned(value)
+    if turned is not None:
+        return Tracer(trace, trace.builder.transpose(trace.capture(turned), (1, 0)))
     return Tracer(trace, trace.capture(value))
 
 

@@ -247,3 +247,17 @@ def test_functions_that_were_let_go_keep_no_arrays():
     del w
     gc.collect()
     assert old() is None
+
+
+def test_transposes_are_read_where_they_lie():
+    """As `x @ w.T` has them, or a matrix that is kept transposed: nothing is copied for a kernel."""
+    kept: dict[str, Array] = {"w": np.ones((3, 4), np.float32), "t": np.ones((4, 3), np.float32).T}
+    function = graph.module("f")(lambda v: (v @ kept["w"].T, kept["t"] @ v))
+    for seed in range(3):
+        for got, right in zip(function(X), (X @ kept["w"].T, kept["t"] @ X), strict=True):
+            np.testing.assert_allclose(np.asarray(got), right, rtol=1e-5)
+        captured: Array = function.graph_for(X).captured
+        assert [each.flags.c_contiguous for each in captured] == [True, True]
+        assert captured[1].base is not None
+        rng = np.random.default_rng(seed)
+        kept["w"], kept["t"] = rng.standard_normal((3, 4)).astype("f"), rng.standard_normal((4, 3)).astype("f").T

@@ -23,6 +23,7 @@ from tessera.core.placement.mesh_array import MeshArray
 from tessera.kernels.closures.code_reads import Read, Step, code_reads
 from tessera.kernels.closures.snapshot import ClosesOver, Closure, Guards, Identity, never
 from tessera.runtime.arrays.host import is_array
+from tessera.runtime.arrays.interop import is_torch
 
 MOST_VALUES: Final = 50_000
 """Values that are looked at; a function that reaches more is never taken to be as it was."""
@@ -40,6 +41,8 @@ _WRITES: Final[frozenset[Step]] = frozenset(
 )
 """Methods that write a container and tell nothing about it."""
 _ARRAYS: Final = ("__dlpack__", "__array_interface__", "__cuda_array_interface__", "__array__", "__buffer__")
+_OPERANDS: Final[set[type]] = {np.ndarray}
+"""Classes all of whose objects are arrays, as far as they were seen."""
 _MISSING: Final = object()
 
 
@@ -126,7 +129,7 @@ class _Walk:
             self.whole = False
 
     def _object(self, value: object) -> None:
-        if type(value) is np.ndarray:  # first, as there are many
+        if type(value) in _OPERANDS:  # first, as there are many
             self._array(value)
         elif isinstance(value, FunctionType):
             self._function(value)
@@ -157,7 +160,7 @@ class _Walk:
             kind = (Identity(array.mesh), array.type.dtype, array.type.shape, array.type.placement)
         elif hasattr(array, "dtype") and hasattr(array, "shape"):
             described = cast("np.ndarray[tuple[int, ...], np.dtype[np.generic]]", array)
-            kind = (str(described.dtype), tuple(described.shape))
+            kind = (described.dtype, tuple(described.shape))
         else:  # a buffer
             kind = (Identity(array),)
         self.key.append(("array", type(array), *kind))
@@ -391,7 +394,10 @@ def _is_operand(value: object) -> bool:
     if getattr(kind, "__array_ufunc__", _MISSING) is None:  # a value of a capture: it refuses to be seen as an array
         return False
     # Attributes that are computed are not asked for: that runs code of the user's.
-    return (not hasattr(kind, "__getattr__") or any(hasattr(kind, name) for name in _ARRAYS)) and is_array(value)
+    found = (not hasattr(kind, "__getattr__") or any(hasattr(kind, name) for name in _ARRAYS)) and is_array(value)
+    if found and is_torch(value):
+        _OPERANDS.add(kind)
+    return found
 
 
 def _slots(base: type) -> Sequence[str]:

@@ -6,7 +6,7 @@ No library is imported: one whose arrays come in has been.
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import ClassVar, Final, TypeGuard
+from typing import ClassVar, Final, TypeGuard, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ Stream = Callable[[], int]
 
 _LEGACY: Final = 1  # the default stream, as `__cuda_array_interface__` and CU_STREAM_LEGACY have it
 _REMEMBERED: Final = 64
+_MATRIX: Final = 2
 _TORCH_DTYPES: Final = {
     f"torch.{dtype.name}": dtype for dtype in (
         *map(np.dtype, ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", "c8", "c16")),
@@ -73,6 +74,17 @@ def readable_tensor(value: TorchTensor, name: str, span: Span = NOWHERE) -> Torc
         kind = str(value.layout).removeprefix("torch.")
         raise NotAnArray(f"{name} is a {kind} tensor", span, hint=f"pass {name}.to_dense()")
     return value.detach()
+
+
+def contiguous_transpose(value: object) -> object | None:
+    """Return the transpose of a matrix of NumPy or torch whose columns are contiguous; None for other arrays."""
+    if isinstance(value, np.ndarray):
+        matrix = cast("np.ndarray[tuple[int, ...], np.dtype[np.generic]]", value)
+        turned = matrix.ndim == _MATRIX and matrix.flags.f_contiguous and not matrix.flags.c_contiguous
+        return matrix.T if turned else None
+    if not is_torch(value) or len(value.shape) != _MATRIX or min(value.shape) < _MATRIX:
+        return None
+    return value.t() if value.stride() == (1, value.shape[0]) else None
 
 
 def writes_unseen(value: TorchTensor) -> bool:

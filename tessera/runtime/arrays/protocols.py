@@ -96,6 +96,10 @@ class TorchTensor(SupportsDLPack, Protocol):
         """Return the strides in elements."""
         ...
 
+    def t(self) -> "TorchTensor":
+        """Return the transpose of a matrix, over the same memory."""
+        ...
+
     def data_ptr(self) -> int:
         """Return the address of the first element."""
         ...
