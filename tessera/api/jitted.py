@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import CodeType, FunctionType, TracebackType
-from typing import ParamSpec, TypeVar, cast
+from typing import Final, ParamSpec, TypeVar, cast
 
 from tessera.api.index_launches.region import RegionTracer, regions_of, store
 from tessera.api.index_launches.shard_local import launch_on_shards, on_mesh
@@ -30,6 +30,10 @@ from tessera.runtime.streams.graph_capture import close_recording, open_recordin
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+_NUMBERS_WANTED: Final = (TesseraError, TypeError, AttributeError, ValueError)
+"""What a function of the host raises on tracers, which it asks for numbers; any other mistake is the function's own."""
 
 
 class _RunsKernels(Exception):
@@ -63,8 +67,9 @@ class Jitted(GraphFunction[P, R]):
         except (_RunsKernels, CannotTrace) as refused:
             if not (isinstance(refused, _RunsKernels) or self.on_host):
                 raise
-            self.on_host = True
-            return self.function(*arguments, **keywords)
+            returned = self.function(*arguments, **keywords)
+            self.on_host = True  # a call that fails decides nothing
+            return returned
 
     def _runs_on_shards(self, values: Sequence[object]) -> bool:
         """Return whether each point works on its own shards: to write them, or where a graph takes no such shards."""
@@ -136,9 +141,9 @@ class Jitted(GraphFunction[P, R]):
             try:
                 captured = capture(self._probe(operators), structure, types, self._names(structure), self.name)
             except Exception as mistake:
-                if noted.steps or _through_kernel(mistake.__traceback__) or not (operators or self.regions):
+                asked = isinstance(mistake, _NUMBERS_WANTED) and not (operators or self.regions)
+                if noted.steps or _through_kernel(mistake.__traceback__) or asked:
                     raise _RunsKernels from None
-                self.on_host = False
                 raise
             finally:
                 close_recording()

@@ -221,3 +221,35 @@ def test_a_function_that_launches_kernels_has_no_graph():
     with pytest.raises(CannotTrace, match="launches launches kernels, and is no graph"):
         launches.executable_for(x, x.copy())
     assert launches.on_host
+
+
+@pytest.mark.parametrize("after", ["no operator", "an operator"])
+def test_a_first_call_that_fails_decides_nothing(after: str):
+    calls: list[int] = []
+    names: dict[str, Any] = {"op": op, "calls": calls}
+    first = "x = op.exp(x)" if after == "an operator" else "x"
+    exec(f"def f(x):\n    calls.append(1)\n    {first}\n    return op.tanh(x) * scale\n", names)
+    function = as_jitted(jit(names["f"]))
+    x = drawn((5,), np.float64)
+    for number in (1, 2):
+        with pytest.raises(NameError, match="scale"):
+            function(x)
+        assert len(calls) == number  # once a call
+        assert function.on_host is None
+    names["scale"] = 2.0
+    close(np.asarray(function(x)), np.tanh(np.exp(x) if after == "an operator" else x) * 2.0, 1e-12)
+    assert function.on_host is False
+    function(x)
+    assert len(calls) == 3
+
+
+def test_a_function_of_the_host_that_fails_at_first_may_be_one_of_operators():
+    names: dict[str, Any] = {"op": op, "np": np, "convert": np.asarray}
+    exec("def f(x):\n    return op.exp(convert(x)) * missing\n", names)
+    function = as_jitted(jit(names["f"]))
+    with pytest.raises(NameError, match="missing"):
+        function(np.ones(3))
+    assert function.on_host is None
+    names |= {"convert": lambda x: x, "missing": 2.0}
+    close(np.asarray(function(np.ones(3))), np.full(3, 2 * np.e), 1e-12)
+    assert function.on_host is False
