@@ -1,7 +1,7 @@
 """Find free nodes: those that every kernel that needs them computes for itself, because they cost nothing there."""
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Final, cast
 
 from tessera.core.graph.expr import Apply, Argument, walk
 from tessera.core.graph.graph import Graph, Node, Value
@@ -47,3 +47,11 @@ def is_factor(graph: Graph, value: Value) -> bool:
     """Return whether a product reads a value, also through views: it reads what lies in memory."""
     users = graph.users.get(value, ())
     return any(user.op == "contract" or (user.op == "view" and is_factor(graph, user.result)) for user in users)
+
+
+def by_element(node: Node) -> bool:
+    """Return whether a map reads each operand at its own place."""
+    if node.op != "map" or not node.operands:
+        return False
+    places = tuple(range(len(node.result.type.shape)))
+    return all(tuple(each) == places for each in cast("Sequence[Sequence[int]]", node.attributes["axes"]))

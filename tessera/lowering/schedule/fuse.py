@@ -8,12 +8,12 @@ Views, indices and constants cost nothing where they are used, so they may be me
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.graph.index_maps import is_reshape
 from tessera.lowering.schedule.form import POINTWISE, Form, Members, made_of_indices
-from tessera.lowering.schedule.free_nodes import is_factor, is_read_through, picks_number, spreads
+from tessera.lowering.schedule.free_nodes import by_element, is_factor, is_read_through, picks_number, spreads
 from tessera.lowering.schedule.known_forms import KnownForms
 from tessera.lowering.schedule.separate_uses import is_scores
 
@@ -23,12 +23,16 @@ _MOST_PRODUCERS: Final = 12
 
 @dataclass(eq=False)
 class Draft:
-    """A group that grows.  owned: its nodes but for the free ones; before: the drafts it depends on; maps: all are."""
+    """A group that grows.  owned: its nodes but for the free ones; before: the drafts it depends on.
+
+    maps: all are; reads: what they read element by element
+    """
 
     number: int
     owned: list[Node]
     before: set[int] = field(default_factory=set[int])
     maps: bool = False
+    reads: set[Value] = field(default_factory=set[Value])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,7 @@ class Fuser:
             if self._continues(draft, node) or self._legal([*draft.owned, node]):
                 draft.owned.append(node)
                 draft.maps = draft.maps and node.op == "map"
+                draft.reads.update(node.operands if draft.maps and by_element(node) else ())
                 draft.before |= others
                 self.home[node] = draft
                 return
@@ -148,15 +153,12 @@ class Fuser:
             self._materialise(draft)
 
     def _continues(self, draft: Draft, node: Node) -> bool:
-        """Return whether a map reads nothing but results of a group of maps, element by element: it adds no axis to it.
+        """Return whether a map has nothing but what a group of maps makes or reads, element by element: no new axis.
 
         Chains of thousands of operators are placed in linear time so; `_legal` looks at the whole group.
         """
-        if not (draft.maps and node.op == "map" and node.operands):
-            return False
-        made = all(v in self.producers and self.home.get(self.producers[v]) is draft for v in node.operands)
-        axes, places = cast("Sequence[Sequence[int]]", node.attributes["axes"]), range(len(node.result.type.shape))
-        return made and all(tuple(each) == tuple(places) for each in axes)
+        made = {v for v in node.operands if v in self.producers and self.home.get(self.producers[v]) is draft}
+        return draft.maps and by_element(node) and all(v in made or v in draft.reads for v in node.operands)
 
     def _start(self, nodes: list[Node], sources: set[int]) -> Draft:
         maps = all(node.op == "map" for node in nodes)
