@@ -56,7 +56,7 @@ def value_and_grad(
 
 
 def _auxiliary(result: Structure) -> Structure:
-    """Return the second part of what a function returns.  Raises OperandMismatch where that is no pair."""
+    """Return the second part of a returned pair.  Raises OperandMismatch if the function returned anything else."""
     children = result.children if isinstance(result, Branch) and result.kind is tuple else ()
     if len(children) != _PAIR or not isinstance(children[0], Leaf):
         raise OperandMismatch("has_aux=True, and the function returns no pair (number, more)", hint="return loss, more")

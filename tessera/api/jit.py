@@ -10,8 +10,8 @@ With `capture_graph=True` what either of them launches becomes a graph of launch
 The first call with some arguments captures what the function launches, later calls with the same ones launch that
 again without running the function.  Arrays are the same when they lie at the same place with the same shape, dtype
 and strides, numbers and strings when they are equal, everything else when it is the same object and holds the same.
-What the function returns lies at the same place each time, and is computed anew by each call.  A function that would
-read something else besides its arguments than when it was captured, as a global that has changed, is captured again.
+Results keep their addresses, and each call computes them again.  If anything else that the function reads has changed,
+such as a global, the function is captured again.
 """
 
 import functools
@@ -62,7 +62,7 @@ class _Captured(Generic[R]):
         if self.closure.unchanged():
             return True
         closure = closure_of(function, _objects(self.keep))
-        return closure.whole and closure.key == self.closure.key and _identities(closure) == self.arrays
+        return closure.complete and closure.key == self.closure.key and _identities(closure) == self.arrays
 
 
 class Jit(Generic[P, R]):
@@ -100,12 +100,12 @@ class Jit(Generic[P, R]):
             raise BadCapture(f"{self.name} launched nothing", hint="leave out capture_graph=True")
         keep = (*arguments, *keywords.values())
         closure = closure_of(self.function, _objects(keep))  # as the function left it
-        made = _Captured(graph, result, keep, closure, _identities(closure))
+        capture_of_call = _Captured(graph, result, keep, closure, _identities(closure))
         if len(self.graphs) >= _KEPT:
             _, oldest = self.graphs.popitem(last=False)
             graph.adopt(oldest.graph)
-        self.graphs[key] = made
-        return made
+        self.graphs[key] = capture_of_call
+        return capture_of_call
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., object]:
         """Bind a method to its object, as functions do."""

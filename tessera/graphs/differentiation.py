@@ -56,7 +56,7 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
 
     @property
     def closes_over(self) -> tuple[object, ...]:
-        """The function, and how and by what it is differentiated: what decides the graph besides arguments."""
+        """The function, its transform and argnums: besides arguments, these decide the graph."""
         return (*super().closes_over, self._transform, self._returned, self._argnums)
 
     def _flattened(
@@ -66,8 +66,8 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         return super()._flattened(self._with_arrays(arguments), keywords, leaves)
 
     def _with_arrays(self, arguments: Sequence[object]) -> tuple[object, ...]:
-        wanted = (self._argnums,) if isinstance(self._argnums, int) else self._argnums
-        by = {number % len(arguments) for number in wanted if -len(arguments) <= number < len(arguments)}
+        argnums = (self._argnums,) if isinstance(self._argnums, int) else self._argnums
+        by = {number % len(arguments) for number in argnums if -len(arguments) <= number < len(arguments)}
         return floats_as_arrays(arguments, by)
 
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
@@ -103,7 +103,7 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         return numbers, chosen[0] if isinstance(self._argnums, int) else Branch(tuple, (), chosen)
 
     def _wanted(self, captured: Captured, structure: Structure) -> tuple[Placement | None, ...]:
-        """Return how outputs are to lie on a mesh: gradients as what they are the gradients of."""
+        """Return the placements of outputs on a mesh: a gradient has the placement of its argument."""
         if self._transform is forward_mode.jvp:
             return ()
         places = placed_leaves(structure)
@@ -195,10 +195,10 @@ def floats_as_arrays(arguments: Sequence[object], by: Collection[int]) -> tuple[
     arrays: list[object] = []
     scalars = static_objects(flatten(tuple(arguments), arrays))  # NumPy's numbers say what their dtype is
     dtype = _met([*arrays, *(np.asarray(each) for each in scalars if issubclass(type(each), np.floating))])
-    made = list(arguments)
+    converted = list(arguments)
     for number, leaves, structure in flat:
-        made[number] = unflatten(_opened(structure), _with_numbers(structure, iter(leaves), dtype).__next__)
-    return tuple(made)
+        converted[number] = unflatten(_opened(structure), _with_numbers(structure, iter(leaves), dtype).__next__)
+    return tuple(converted)
 
 
 def _is_float(structure: Structure) -> bool:
@@ -233,6 +233,6 @@ def _with_numbers(structure: Structure, leaves: Iterator[object], dtype: DType) 
     elif isinstance(structure, Leaf):
         yield next(leaves)
     elif _is_float(structure):
-        kind = cast("type[object]", structure.type)
-        own = issubclass(kind, np.floating) and kind is not np.float64
+        scalar_type = cast("type[object]", structure.type)
+        own = issubclass(scalar_type, np.floating) and scalar_type is not np.float64
         yield np.asarray(cast("float", structure.value), None if own else dtype.numpy)

@@ -145,7 +145,7 @@ class GraphFunction(Generic[P, R]):
         return flatten((tuple(arguments), keywords), leaves)
 
     def _require_parameters(self, keywords: Mapping[str, object]) -> None:
-        """Raise ArgumentCount for a keyword that is no parameter."""
+        """Raise ArgumentCount for an unknown keyword."""
         names = self._parameters
         if names is None:
             return
@@ -228,15 +228,15 @@ class GraphFunction(Generic[P, R]):
         return ready
 
     def _made(self, structure: Structure, types: tuple[Tensor, ...], closure: Closure) -> tuple[Ready, Closure]:
-        """Capture the function; return also what it closes over when that is done: it may change some of it itself."""
-        found = self._of_symbols(structure, types, closure)
-        if found is None:
+        """Capture the function, then snapshot its closure, which the function itself may have changed."""
+        compiled = self._of_symbols(structure, types, closure)
+        if compiled is None:
             captured = self._captured(structure, types)
-            found = captured, self._made_ready(captured, structure)
+            compiled = captured, self._made_ready(captured, structure)
         closure = self._closure(structure)
-        closed_over = ClosedOver.of(closure, found[0].captured)
+        closed_over = ClosedOver.of(closure, compiled[0].captured)
         unchanged = never if closed_over is None else closed_over.unchanged
-        return Ready(structure, types, *found, closed_over, unchanged), closure
+        return Ready(structure, types, *compiled, closed_over, unchanged), closure
 
     def _closure(self, structure: Structure) -> Closure:
         """Return what the function reads besides its arguments' arrays: functions among the arguments, too."""
@@ -261,10 +261,10 @@ class GraphFunction(Generic[P, R]):
         plans = self._symbolic.setdefault(closure.key, SymbolicPlans())
         if len(self._symbolic) > _CLOSURES:
             self._symbolic.popitem(last=False)
-        found = plans.found(structure, declared, types, captured, self.algebra)
-        if found is None:
+        symbolic = plans.found(structure, declared, types, captured, self.algebra)
+        if symbolic is None:
             return None
-        plan, traced, planned = found
+        plan, traced, planned = symbolic
         executable = known_executable(
             traced, (repr(self.options), self.algebra, plan),
             lambda home: SymbolicExecutable(traced, planned, plan, self.options, home, self.algebra),

@@ -21,7 +21,7 @@ _RECENT: Final = 64
 class Captured:
     """A function captured for one kind of arguments.
 
-    graph: its inputs are the arguments' arrays, then the captured ones; structure: of what it returns
+    graph: its inputs are the arguments' arrays, then the captured ones; structure: of the result
     captured: arrays that it uses without taking them as arguments
     """
 
@@ -46,7 +46,7 @@ class Ready:
     unchanged: Callable[[], bool]
 
     def fits(self, structure: Structure, types: Sequence[Tensor]) -> bool:
-        """Return whether it was made for such arguments, and what it closes over is as it was."""
+        """Return whether it matches these arguments and the closure is unchanged."""
         if self.types != types or self.structure != structure:
             return False
         return self.unchanged()
@@ -62,7 +62,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Recent:
-    """A capture without its arrays; the executable is kept by what keeps those of equal graphs."""
+    """A capture without its arrays; the table of executables keeps the executable alive."""
 
     captured: Captured
     executable: "ref[Executable]"

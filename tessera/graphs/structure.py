@@ -55,18 +55,18 @@ class Static:
     @classmethod
     def of(cls, value: object) -> "Static":
         """Return the static part that is `value`.  Raises CannotTrace for what cannot be compared."""
-        found = _number_kept(value)
+        static = _number_kept(value)
         try:
-            hash(found)
+            hash(static)
         except TypeError:
             raise CannotTrace(
-                f"{type(found).__name__} is neither an array nor something that stays the same",
+                f"{type(static).__name__} is neither an array nor something that stays the same",
                 hint="pass arrays, numbers, strings, or tuples, lists, dicts and dataclasses of them",
             ) from None
-        text = repr(found) if issubclass(type(found), _FRACTIONS) else ""
+        text = repr(static) if issubclass(type(static), _FRACTIONS) else ""
         if "nan" in text:  # it is equal to nothing; in a tuple, to the same object
-            found = _NAN.setdefault(text, found)
-        return cls(cast("Hashable", found), type(found), text)
+            static = _NAN.setdefault(text, static)
+        return cls(cast("Hashable", static), type(static), text)
 
 
 def _number_kept(value: object) -> object:

@@ -76,17 +76,17 @@ class Trace:
         return found
 
     def turned(self, array: object) -> object | None:
-        """Return the transpose of a matrix whose columns are contiguous, as those of `w.T` are; None for other arrays.
+        """Return the transpose of a matrix with contiguous columns, such as `w.T`; None for other arrays.
 
-        That has contiguous rows, and kernels read it where it lies, in another order.
+        The transpose has contiguous rows, so kernels read it without a copy.
         """
-        found = self._turned.get(id(array))
-        if found is None:
+        entry = self._turned.get(id(array))
+        if entry is None:
             transpose = contiguous_transpose(array)
             if transpose is None:
                 return None
-            found = self._turned[id(array)] = array, transpose  # the array is kept, so that its number stays its own
-        return found[1]
+            entry = self._turned[id(array)] = array, transpose  # the array is kept, so that its number stays its own
+        return entry[1]
 
     def encloses(self, other: "Trace") -> bool:
         """Return whether `other` is a capture inside this one."""

@@ -32,7 +32,7 @@ class Tracer(AbstractArray):
     (`if x > 0`, `float(x)`, NumPy functions) raises CannotTrace, with what to write instead.
     """
 
-    closes_over = ()  # for functions that kept one: it is no array
+    closes_over = ()  # a tracer kept in a closure is not an array operand
 
     def __init__(self, trace: Trace, value: Value) -> None:
         self.trace, self.value = trace, value
@@ -79,15 +79,16 @@ class Tracer(AbstractArray):
         return self.of(self.trace.builder.cast(self.value, wanted))
 
     def __getitem__(self, index: object) -> "Tracer":
-        taken = subscript_of(index, self.shape)
-        made = self.of(self.trace.builder.view(self.value, taken.view))
-        if not taken.arrays:
-            return made
-        made = as_tracer(made)  # of a capture around this one, by indices of this one
+        subscript = subscript_of(index, self.shape)
+        view = self.of(self.trace.builder.view(self.value, subscript.view))
+        if not subscript.arrays:
+            return view
+        view = as_tracer(view)  # of a capture around this one, by indices of this one
         picked = [
-            _picked(each, made.shape[axis], made.trace) for axis, each in zip(taken.axes, taken.arrays, strict=True)
+            _picked(each, view.shape[axis], view.trace)
+            for axis, each in zip(subscript.axes, subscript.arrays, strict=True)
         ]
-        return gather_several(made, picked, taken.axes, first=taken.first)
+        return gather_several(view, picked, subscript.axes, first=subscript.first)
 
     # What updates are made of
 
@@ -100,10 +101,12 @@ class Tracer(AbstractArray):
             literal(number, self.dtype)  # refuses what the dtype does not hold
             number = float(number) if self.dtype.is_float else number
             return self.of(self.trace.builder.full(number, self.dtype, ()))
-        made = as_tracer(new, self.trace)
-        if made.dtype.is_float and not self.dtype.is_float:
-            raise OperandMismatch(f"{made.dtype} is written into {self.dtype}", hint="convert one of them with .astype")
-        return made.astype(self.dtype)
+        elements = as_tracer(new, self.trace)
+        if elements.dtype.is_float and not self.dtype.is_float:
+            raise OperandMismatch(
+                f"{elements.dtype} is written into {self.dtype}", hint="convert one of them with .astype"
+            )
+        return elements.astype(self.dtype)
 
     def index_values(self, entry: object, size: int) -> "Tracer":
         """Return an entry of a subscript as integers of an axis."""
@@ -176,7 +179,7 @@ class Tracer(AbstractArray):
 def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
     """Return what stands for an array in the graph that is being captured.
 
-    An array that is no argument of the function becomes a captured input, and so does a value of a capture around it;
+    Arrays other than arguments become captured inputs, and so do values of an enclosing capture;
     a number becomes a constant: NumPy's keep their dtype, Python's are i64 or f32, as literals on their own are.
     Raises CannotTrace for a value of a graph that is not being captured any more.
     """
@@ -201,11 +204,11 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
 
 
 def _constant(value: object, trace: Trace) -> Tracer:
-    kind, number = type(value), plain(value)
+    scalar_type, number = type(value), plain(value)
     if isinstance(value, np.generic):
         dtype = from_numpy(np.asarray(cast("object", value)).dtype)
     else:
-        dtype = boolean if kind is bool else i64 if issubclass(kind, int) else f32
+        dtype = boolean if scalar_type is bool else i64 if issubclass(scalar_type, int) else f32
     if dtype is None or not isinstance(number, bool | int | float):
         raise OperandMismatch(f"{value!r} is no number of a graph", hint="pass a float, an integer or a bool")
     literal(number, dtype)  # refuses what the dtype does not hold
@@ -229,21 +232,21 @@ def gather(values: Tracer, picked: object, axis: int) -> Tracer:
 
 
 def gather_several(values: Tracer, picked: Sequence[Tracer], axes: Sequence[int], *, first: bool = False) -> Tracer:
-    """Pick elements at indices of several axes, broadcast together; they are 0 where one lies outside.
+    """Pick elements at indices of several axes, broadcast together; out-of-range indices give 0.
 
     first: whether the axes of the indices come first in the result, else in the place of the first of `axes`
     """
-    rest = [axis for axis in range(values.ndim) if axis not in axes]
-    place = 0 if first else axes[0]
+    others = [axis for axis in range(values.ndim) if axis not in axes]
+    first_axis = 0 if first else axes[0]
     if len(axes) == 1:
-        made = gather(values, picked[0], axes[0])
+        gathered = gather(values, picked[0], axes[0])
         moved = list(range(axes[0], axes[0] + picked[0].ndim))
-        return made.transpose(*moved, *(n for n in range(made.ndim) if n not in moved)) if first else made
-    arranged = values.transpose(*rest[:place], *axes, *rest[place:])
+        return gathered.transpose(*moved, *(n for n in range(gathered.ndim) if n not in moved)) if first else gathered
+    arranged = values.transpose(*others[:first_axis], *axes, *others[first_axis:])
     sizes = [values.shape[axis] for axis in axes]
-    merged = arranged.reshape(*arranged.shape[:place], math.prod(sizes), *arranged.shape[place + len(axes) :])
+    merged = arranged.reshape(*arranged.shape[:first_axis], math.prod(sizes), *arranged.shape[first_axis + len(axes) :])
     number = linear_index([each.astype(i64) for each in picked], sizes)
-    return merged.of(merged.trace.builder.gather(merged.value, number.value, place))
+    return merged.of(merged.trace.builder.gather(merged.value, number.value, first_axis))
 
 
 def _picked(entry: object, size: int, trace: Trace) -> Tracer:
@@ -253,11 +256,11 @@ def _picked(entry: object, size: int, trace: Trace) -> Tracer:
         return indices(entry, trace)
     if len(numbers) > _LISTED:
         return as_tracer(np.asarray(numbers), trace)
-    place = Tracer(trace, trace.builder.iota(len(numbers)))
-    made = place * 0
+    position = Tracer(trace, trace.builder.iota(len(numbers)))
+    index = position * 0
     for number, value in enumerate(numbers):
-        made = made if value == 0 else select(place == number, value, made)
-    return made
+        index = index if value == 0 else select(position == number, value, index)
+    return index
 
 
 def binary(opcode: str, left: object, right: object) -> Tracer:

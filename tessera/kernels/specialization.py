@@ -23,7 +23,7 @@ class Specialization:
     """A kernel made ready for one kind of arguments.
 
     arguments, on_gpu: what it was made for, as its target tells them apart, and as GPUs do
-    settings: those in force when it was made; unchanged: whether its code would read what it read then
+    settings: those in force when it was made; unchanged: whether its closure is as it was
     quick: the launcher's, see `Launcher`; gpu: the launcher, where it is one for GPUs
     blocks: see `blocks_of`; decides nothing but the groups of a kernel that leaves them open
     """

@@ -50,8 +50,8 @@ def test_recent_captures_keep_no_arrays_and_no_more_than_a_few():
     closure = closure_of(function)
     for number in range(70):
         recent.add((number,), ready)
-    found = [recent.find((number,), ready.structure, ready.types, closure) is not None for number in range(70)]
-    assert found == [False] * 6 + [True] * 64
+    kept = [recent.find((number,), ready.structure, ready.types, closure) is not None for number in range(70)]
+    assert kept == [False] * 6 + [True] * 64
     HELD["w"] = np.full(3, 7.0, np.float32)
     other = recent.find((69,), ready.structure, ready.types, closure_of(function))
     assert other is not None

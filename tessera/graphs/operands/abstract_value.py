@@ -51,7 +51,7 @@ class AbstractValue(Operators):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: object, **keywords: object) -> Self:
         """Apply what Python has an operator for, as in `array + value`.  Raises CannotTrace for other functions."""
-        name, left = ufunc.__name__, operands[0]
+        name, first = ufunc.__name__, operands[0]
         if "out" in keywords:
             raise self._refused("writing a value into an array of NumPy", "write y = y + x instead of y += x")
         if method == "__call__" and not keywords:
@@ -59,9 +59,11 @@ class AbstractValue(Operators):
                 return self.binary(ARITHMETIC[name], *operands)
             if name in COMPARISONS:
                 predicate = COMPARISONS[name]
-                return self.compare(predicate, operands[1]) if left is self else self.compare(MIRRORED[predicate], left)
+                return (
+                    self.compare(predicate, operands[1]) if first is self else self.compare(MIRRORED[predicate], first)
+                )
             if name == "matmul":
-                return self.__matmul__(operands[1]) if left is self else self.__rmatmul__(left)
+                return self.__matmul__(operands[1]) if first is self else self.__rmatmul__(first)
         raise self._refused(f"np.{name} of a value", numpy_remedy(name))
 
     def _refused(self, what: str, remedy: str) -> CannotTrace:

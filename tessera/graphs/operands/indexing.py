@@ -71,12 +71,12 @@ def _are_separated(entries: Sequence[object]) -> bool:
 def inside(index: int, size: int) -> int:
     """Return an index of an axis counted from its begin.  Raises OperandMismatch for one outside."""
     if not -size <= index < size:
-        raise OperandMismatch(f"index {index} lies outside an axis of {size}")
+        raise OperandMismatch(f"index {index} is outside an axis of {size}")
     return index % size
 
 
 def listed_indices(entry: object, size: int) -> list[int] | None:
-    """Return the integers of a list that is an index; None for what is no list of integers.
+    """Return the integers of a list index, counted from the begin of the axis; None for other entries.
 
     Raises OperandMismatch for lists of other things, and for an integer outside of the axis.
     """
@@ -89,7 +89,7 @@ def listed_indices(entry: object, size: int) -> list[int] | None:
 
 
 def require_integers(dtype: DType) -> None:
-    """Raise OperandMismatch for index arrays that are no integers."""
+    """Raise OperandMismatch unless an index array has an integer dtype."""
     if dtype == boolean:
         raise OperandMismatch("a mask picks as many elements as are true, which a graph cannot know", hint=_MASKS)
     if not dtype.is_integer:
@@ -97,7 +97,7 @@ def require_integers(dtype: DType) -> None:
 
 
 def linear_index(picked: Sequence[T], sizes: Sequence[int]) -> T:
-    """Return the row-major number of elements at indices of several axes, -1 where one index lies outside.
+    """Return row-major element numbers for indices of several axes, -1 where an index is out of range.
 
     Negative indices count from the end.
     """

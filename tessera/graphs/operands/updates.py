@@ -1,7 +1,7 @@
 """Functional updates, as JAX has them: `x.at[2:4].set(0.0)` is x with other elements in one place.
 
 before: `x[i, 2:4] += v`, which a value without numbers cannot do
-after:  `x = x.at[i, 2:4].add(v)`: x where the index of an element lies outside, x + v inside
+after:  `x = x.at[i, 2:4].add(v)`: x outside the indexed part, x + v inside it
 """
 
 from abc import abstractmethod
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Final, Generic, Self, TypeVar
 
-from tessera.core.base.dtypes import DType, i64
+from tessera.core.base.dtypes import DType, boolean, i64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import Affine
 from tessera.graphs.operands.abstract_value import AbstractValue
@@ -189,27 +189,27 @@ def _masked(x: T, kind: str, taken: Subscript, numbers: Sequence[T], new: T) -> 
     places = iter(zip(new.shape, range(len(dims)), strict=True))
     extents = {axis: next(places)[0] for axis in range(len(taken.view.shape)) if axis not in taken.axes}
     dynamic = dict(zip(taken.axes, numbers, strict=True))
-    spread = new.reshape(*(extents.get(_dim(each), 1) for each in taken.view.axes))
+    spread = new.reshape(*(extents.get(_dim(affine), 1) for affine in taken.view.axes))
     mask: T | None = None
-    for axis, each in enumerate(taken.view.axes):
-        size, dim = x.shape[axis], _dim(each)
-        place = x.iota(size)
+    for axis, affine in enumerate(taken.view.axes):
+        size, dim = x.shape[axis], _dim(affine)
+        coordinate = x.iota(size)
         if dim in dynamic:
             index = dynamic[dim].astype(i64)
-            inside = place.compare("eq", index + (index < 0) * size)
+            inside = coordinate.compare("eq", index + (index < 0) * size)
         elif dim < 0:
-            inside = place.compare("eq", each.constant)
+            inside = coordinate.compare("eq", affine.constant)
         else:
-            step, count = each.terms[0].scale, taken.view.shape[dim]
-            if (each.constant, step, count) == (0, 1, size):
+            step, count = affine.terms[0].scale, taken.view.shape[dim]
+            if (affine.constant, step, count) == (0, 1, size):
                 continue
-            source, inside = _inverse(place, each.constant, step, count)
+            source, inside = _inverse(coordinate, affine.constant, step, count)
             if spread.shape[axis] > 1:
                 spread = spread.picked(x.chosen(inside, source, -1), axis)
         inside = inside.reshape(*(size if other == axis else 1 for other in range(len(x.shape))))
         mask = inside if mask is None else mask & inside
-    made = _combined(kind, x, spread)
-    return x.chosen(mask, made, x) if mask is not None else x.chosen(x.iota(1).reshape(()) == 0, made, x)
+    combined = _combined(kind, x, spread)
+    return x.chosen(mask, combined, x) if mask is not None else x.chosen(x.iota(1).reshape(()) == 0, combined, x)
 
 
 def _dim(affine: Affine) -> int:
@@ -217,9 +217,9 @@ def _dim(affine: Affine) -> int:
     return affine.terms[0].axis if affine.terms else -1
 
 
-def _inverse(place: T, start: int, step: int, count: int) -> tuple[T, T]:
+def _inverse(coordinate: T, start: int, step: int, count: int) -> tuple[T, T]:
     """Return which element of a slice each place of an axis is, and whether it is one."""
-    distance = place - start if step > 0 else start - place
+    distance = coordinate - start if step > 0 else start - coordinate
     number = distance // abs(step)
     inside = (number >= 0) & (number < count)
     return number, inside if abs(step) == 1 else inside & (distance % abs(step)).compare("eq", 0)
@@ -230,64 +230,70 @@ def _inverse(place: T, start: int, step: int, count: int) -> tuple[T, T]:
 
 def _scattered(x: T, kind: str, taken: Subscript, arrays: Sequence[T], new: T) -> T:
     dynamic = dict(zip(taken.axes, arrays, strict=True))
-    indexed = [axis for axis, each in enumerate(taken.view.axes) if _dim(each) < 0 or _dim(each) in dynamic]
+    indexed = [axis for axis, affine in enumerate(taken.view.axes) if _dim(affine) < 0 or _dim(affine) in dynamic]
     others = [axis for axis in range(len(x.shape)) if axis not in indexed]
-    whole = all((taken.view.axes[a].constant, taken.view.axes[a].terms[0].scale) == (0, 1) for a in others)
-    kept = [taken.view.shape[_dim(taken.view.axes[axis])] for axis in others]
-    if not whole or kept != [x.shape[axis] for axis in others] or len(taken.view.shape) > len(others) + len(taken.axes):
+    unsliced = all((taken.view.axes[a].constant, taken.view.axes[a].terms[0].scale) == (0, 1) for a in others)
+    extents = [taken.view.shape[_dim(taken.view.axes[axis])] for axis in others]
+    if (
+        not unsliced
+        or extents != [x.shape[axis] for axis in others]
+        or len(taken.view.shape) > len(others) + len(taken.axes)
+    ):
         raise OperandMismatch("index arrays are updated along whole axes only", hint=_PARTS)
     picked = [
-        dynamic[_dim(each)] if each.terms else x.iota(1).reshape(()) + each.constant
-        for each in (taken.view.axes[axis] for axis in indexed)
+        dynamic[_dim(affine)] if affine.terms else x.iota(1).reshape(()) + affine.constant
+        for affine in (taken.view.axes[axis] for axis in indexed)
     ]
     sizes = [x.shape[axis] for axis in indexed]
-    number = linear_index([each.astype(i64) for each in picked], sizes)
-    place = 0 if taken.first else indexed[0]
-    order = (*others[:place], *indexed, *others[place:])
-    before, after = [x.shape[a] for a in others[:place]], [x.shape[a] for a in others[place:]]
+    number = linear_index([affine.astype(i64) for affine in picked], sizes)
+    merged_axis = 0 if taken.first else indexed[0]
+    order = (*others[:merged_axis], *indexed, *others[merged_axis:])
+    before, after = [x.shape[a] for a in others[:merged_axis]], [x.shape[a] for a in others[merged_axis:]]
     old = x.transpose(*order).reshape(*before, prod(sizes), *after)
     count = prod(number.shape)
     full = _broadcast_rank(new, (*before, *number.shape, *after))
     full = full.chosen(x.iota(1).reshape(()) == 0, full, _zeros(x, (*before, *number.shape, *after)))
-    made = _by_index(old, kind, number.reshape(count), full.reshape(*before, count, *after), place)
-    back = made.reshape(*before, *sizes, *after)
+    updated = _by_index(old, kind, number.reshape(count), full.reshape(*before, count, *after), merged_axis)
+    back = updated.reshape(*before, *sizes, *after)
     return back.transpose(*(order.index(axis) for axis in range(len(x.shape))))
 
 
 def _zeros(x: T, shape: Sequence[int]) -> T:
     """Return zeros of a shape, in the dtype of x."""
-    made = x.iota(1).reshape(()) * 0
+    zeros = x.iota(1).reshape(()) * 0
     for axis, extent in enumerate(shape):
-        made = made + (x.iota(extent) * 0).reshape(*(extent if a == axis else 1 for a in range(len(shape))))
-    return made.astype(x.dtype)
+        zeros = zeros + (x.iota(extent) * 0).reshape(*(extent if a == axis else 1 for a in range(len(shape))))
+    return zeros.astype(x.dtype)
 
 
-def _by_index(old: T, kind: str, index: T, new: T, place: int) -> T:
+def _by_index(old: T, kind: str, index: T, new: T, merged_axis: int) -> T:
     """Update one axis: `index` says which element of it each of `new` belongs to."""
-    extent, count = old.shape[place], index.shape[0]
+    extent, count = old.shape[merged_axis], index.shape[0]
 
     def along(value: T) -> T:
-        return value.reshape(*(extent if axis == place else 1 for axis in range(len(old.shape))))
+        return value.reshape(*(extent if axis == merged_axis else 1 for axis in range(len(old.shape))))
 
     if kind == "add":
         touched = (index * 0 + 1).summed_at(index, extent, 0)
-        total = old + new.summed_at(index, extent, place)
+        total = old + new.summed_at(index, extent, merged_axis)
         return old.chosen(along(touched) > 0, total.astype(old.dtype), old)
     same = old.iota(extent)[:, None].compare("eq", index[None, :])
     if kind == "set":
         last = old.chosen(same, old.iota(count)[None, :] + 1, 0).max(1)
-        return old.chosen(along(last) > 0, new.picked(last - 1, place), old)
+        return old.chosen(along(last) > 0, new.picked(last - 1, merged_axis), old)
     if kind not in ("max", "min"):
         raise OperandMismatch("index arrays take set, add, max and min", hint="multiply x[i], and set it")
-    wide = same.reshape(*(1,) * place, extent, count, *(1,) * (len(old.shape) - place - 1))
-    candidates = new.reshape(*new.shape[:place], 1, *new.shape[place:])
+    wide = same.reshape(*(1,) * merged_axis, extent, count, *(1,) * (len(old.shape) - merged_axis - 1))
+    candidates = new.reshape(*new.shape[:merged_axis], 1, *new.shape[merged_axis:])
     masked = old.chosen(wide, candidates, _least(old.dtype, kind))
     reduce: Callable[..., T] = masked.max if kind == "max" else masked.min
-    return _combined(kind, old, reduce(place + 1))
+    return _combined(kind, old, reduce(merged_axis + 1))
 
 
 def _least(dtype: DType, kind: str) -> float:
     """Return the number that no other one is below (for "max"), or above."""
+    if dtype == boolean:
+        return kind == "min"
     if dtype.is_float:
         return -inf if kind == "max" else inf
     return range_of(dtype)[0 if kind == "max" else 1]

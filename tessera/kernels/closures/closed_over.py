@@ -19,7 +19,7 @@ class ClosedOverArray:
 
     @classmethod
     def within(cls, arrays: Sequence[object], captured: object) -> "ClosedOverArray | None":
-        """Return what a captured array is among those of a closure; None for another view of one, or a new array."""
+        """Match a captured array with a closure's arrays or their transposes; None for other views and new arrays."""
         for number, array in enumerate(arrays):
             if array is captured:
                 return cls(number)
@@ -47,7 +47,7 @@ class SupportsTranspose(Protocol):
 
 
 def _layout(array: object) -> tuple[object, ...] | None:
-    """Return where an array's elements lie; None for libraries whose views copy, or are not looked at."""
+    """Return the address, dtype, shape and strides of an array; None for libraries whose views are not tracked."""
     if isinstance(array, np.ndarray):
         values = cast("np.ndarray[tuple[int, ...], np.dtype[np.generic]]", array)
         return (values.ctypes.data, values.dtype, values.shape, values.strides)
@@ -61,7 +61,7 @@ class ClosedOver:
     """The closure of a function when it was captured, or when it was last called.
 
     closure: all of it; operands: the arrays among it that became operands
-    elements: of the arrays that are no operands: numbers may have been made of these
+    elements: contents of the other arrays, from which numbers may have been computed
     """
 
     closure: Closure
@@ -75,11 +75,11 @@ class ClosedOver:
         None where one of these cannot be found again, such as a slice that the function takes of an array.
         """
         operands = tuple(ClosedOverArray.within(closure.arrays, array) for array in captured)
-        if not closure.whole or None in operands:
+        if not closure.complete or None in operands:
             return None
-        known = tuple(each for each in operands if each is not None)
-        elements = Elements.of(cls._others(closure, known))
-        return cls(closure=closure, operands=known, elements=elements) if elements.complete else None
+        views = tuple(each for each in operands if each is not None)
+        elements = Elements.of(cls._others(closure, views))
+        return cls(closure=closure, operands=views, elements=elements) if elements.complete else None
 
     @staticmethod
     def _others(closure: Closure, operands: Sequence[ClosedOverArray]) -> list[object]:
@@ -104,7 +104,7 @@ class ClosedOver:
         """Return this for other functions with an equal closure; None where elements of arrays would be needed."""
         if self.elements.copies:
             return None
-        closure = Closure(key=self.closure.key, arrays=(), unchanged=never, whole=True)
+        closure = Closure(key=self.closure.key, arrays=(), unchanged=never, complete=True)
         return ClosedOver(closure=closure, operands=self.operands, elements=self.elements)
 
     @property
@@ -114,6 +114,6 @@ class ClosedOver:
 
 
 def unchanged_of(closure: Closure) -> Callable[[], bool]:
-    """Return a function that tells whether code without operands of its own would read the same objects now."""
+    """Return a check for unchanged closures of code without array operands, such as kernels."""
     closed_over = ClosedOver.of(closure)
     return never if closed_over is None else closed_over.unchanged

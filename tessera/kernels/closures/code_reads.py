@@ -60,7 +60,7 @@ _READS: Final["WeakKeyDictionary[CodeType, CodeReads]"] = WeakKeyDictionary()
 def code_reads(code: CodeType) -> CodeReads:
     """Return what a function with this code reads, by its instructions and those of functions inside it.
 
-    Variables that the code itself assigns, as a `global` counter, are no reads: they are the function's own state.
+    Variables that the code itself assigns, such as a `global` counter, do not count: they are the function's state.
     """
     reads = _READS.get(code)
     if reads is None:
@@ -77,16 +77,16 @@ def _code_reads(code: CodeType) -> CodeReads:
     for inner in _nested(code):
         outside = frozenset(code.co_freevars).intersection(inner.co_freevars)
         instructions = list(dis.get_instructions(inner))
-        for place, one in enumerate(instructions):
+        for cursor, one in enumerate(instructions):
             name = str(one.argval)
             if one.opname in _ATTRIBUTE or one.opname == "IMPORT_FROM":
                 attributes.add(name)
             elif one.opname == "IMPORT_NAME":
                 imported[name] = None
             elif one.opname in _GLOBAL:
-                variables[Read(name, _steps(instructions, place + 1))] = None
+                variables[Read(name, _steps(instructions, cursor + 1))] = None
             elif one.opname in _CELL and name in outside:
-                cells[Read(name, _steps(instructions, place + 1))] = None
+                cells[Read(name, _steps(instructions, cursor + 1))] = None
             elif one.opname == "STORE_GLOBAL" or (one.opname == "STORE_DEREF" and name in outside):
                 assigned.add((one.opname == "STORE_GLOBAL", name))
     names = {each.name for each in variables}
@@ -110,15 +110,15 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 def _steps(instructions: Sequence[dis.Instruction], start: int) -> tuple[Step, ...]:
     """Return the attributes and constant subscripts that are taken of what was loaded just before `start`."""
     steps: list[Step] = []
-    place = start
-    while place < len(instructions):
-        one = instructions[place]
+    cursor = start
+    while cursor < len(instructions):
+        one = instructions[cursor]
         if one.opname in _ATTRIBUTE:
             steps.append(("attribute", one.argval))
-            place += 1
-        elif one.opname in _CONSTANT and place + 1 < len(instructions) and _is_subscript(instructions[place + 1]):
+            cursor += 1
+        elif one.opname in _CONSTANT and cursor + 1 < len(instructions) and _is_subscript(instructions[cursor + 1]):
             steps.append(("item", one.argval))
-            place += 2
+            cursor += 2
         else:
             break
     return tuple(steps)

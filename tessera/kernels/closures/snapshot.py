@@ -60,15 +60,15 @@ class Guards:
 
     def comparison(self) -> Callable[[], bool]:
         """Return a function that tells whether every lookup gives, and every container holds, the same objects."""
-        found = tuple(zip(self.getters, self.names, self.values, strict=True))
+        guards = tuple(zip(self.getters, self.names, self.values, strict=True))
         functions = tuple([(each, each.__code__) for each in self.functions])
 
         def lookups() -> bool:
             try:
-                for getter, name, value in found:  # a loop: `all` and `map` take twice as long, in every launch
+                for getter, name, value in guards:  # a loop: `all` and `map` take twice as long, in every launch
                     if getter(name) is not value:
                         return False
-            except (AttributeError, LookupError, ValueError):  # what it was looked up in has lost it
+            except (AttributeError, LookupError, ValueError):  # the name was deleted
                 return False
             for function, code in functions:  # noqa: SIM110 - as above
                 if function.__code__ is not code:
@@ -98,14 +98,14 @@ class Closure:
     """The closure of a function at one moment.
 
     key: equal for closures that make the same program of the function; arrays: in the order in which they were reached
-    unchanged: whether the function's code would read the same objects now; whole: False where there is more than is
+    unchanged: whether the function's code would read the same objects now; complete: False where there is more than is
       looked at, and it is never said to be unchanged
     """
 
     key: Hashable
     arrays: tuple[object, ...]
     unchanged: Callable[[], bool]
-    whole: bool
+    complete: bool
 
 
 def never() -> bool:

@@ -60,10 +60,10 @@ def closure_of(function: object, others: Sequence[object] = (), names: Sequence[
                 walk.value(each)
             walk.named(function, names)
         except RecursionError:  # a list of lists of lists ...
-            walk.whole = False
+            walk.complete = False
         if not walk.narrowed or (walk.attributes <= attributes and walk.indirect == indirect):
-            unchanged = walk.guards.comparison() if walk.whole else never
-            return Closure(key=tuple(walk.key), arrays=tuple(walk.arrays), unchanged=unchanged, whole=walk.whole)
+            unchanged = walk.guards.comparison() if walk.complete else never
+            return Closure(key=tuple(walk.key), arrays=tuple(walk.arrays), unchanged=unchanged, complete=walk.complete)
         # Code that came late names attributes of objects that came early.
         attributes, indirect = attributes | walk.attributes, walk.indirect
 
@@ -74,7 +74,7 @@ def _is_library(path: str) -> bool:
 
 
 def _library_module(name: str) -> bool:
-    """Return whether the classes and functions of a module are those of an installed package."""
+    """Return whether a module belongs to an installed package or the standard library."""
     module = sys.modules.get(name)
     path = getattr(module, "__file__", None)
     if isinstance(path, str):
@@ -106,27 +106,27 @@ class _Walk:
         self.key: list[Hashable] = []
         self.arrays: list[object] = []
         self.guards = Guards()
-        self.whole = True
+        self.complete = True
         self._seen: dict[int, tuple[int, object]] = {}
         self._guarded: set[tuple[int, object]] = set()
 
     def value(self, value: object) -> None:
         """Add an object, with what can be reached from it."""
-        kind = type(value)
-        if kind in _ATOMS:
-            self.key.append((kind, cast("Hashable", value)))
-        elif kind is float or kind is complex:
-            self.key.append((kind, repr(value)))  # 0.0 and -0.0 are equal, and NaN is not
+        value_type = type(value)
+        if value_type in _ATOMS:
+            self.key.append((value_type, cast("Hashable", value)))
+        elif value_type is float or value_type is complex:
+            self.key.append((value_type, repr(value)))  # 0.0 and -0.0 are equal, and NaN is not
         elif isinstance(value, np.generic):
             number = cast("np.generic[object]", value)
-            self.key.append((kind, number.dtype, number.tobytes()))
+            self.key.append((value_type, number.dtype, number.tobytes()))
         elif id(value) in self._seen:
             self.key.append(("again", self._seen[id(value)][0]))
         elif len(self._seen) < MOST_VALUES:
             self._seen[id(value)] = len(self._seen), value  # kept alive: its number stays its own
             self._object(value)
         else:
-            self.whole = False
+            self.complete = False
 
     def _object(self, value: object) -> None:
         if type(value) in _OPERANDS:  # first, as there are many
@@ -153,44 +153,44 @@ class _Walk:
             self.value(each)
 
     def _array(self, array: object) -> None:
-        kind: tuple[Hashable, ...] = ()
+        array_key: tuple[Hashable, ...] = ()
         if type(array) is np.ndarray:
-            kind = (array.dtype, array.shape)
+            array_key = (array.dtype, array.shape)
         elif isinstance(array, MeshArray):
-            kind = (Identity(array.mesh), array.type.dtype, array.type.shape, array.type.placement)
+            array_key = (Identity(array.mesh), array.type.dtype, array.type.shape, array.type.placement)
         elif hasattr(array, "dtype") and hasattr(array, "shape"):
             described = cast("np.ndarray[tuple[int, ...], np.dtype[np.generic]]", array)
-            kind = (described.dtype, tuple(described.shape))
+            array_key = (described.dtype, tuple(described.shape))
         else:  # a buffer
-            kind = (Identity(array),)
-        self.key.append(("array", type(array), *kind))
+            array_key = (Identity(array),)
+        self.key.append(("array", type(array), *array_key))
         self.arrays.append(array)
 
     def _container(self, value: object) -> bool:
         """Add a container; False for what is none."""
-        kind = type(value)
+        container_type = type(value)
         if isinstance(value, list | deque):
             items = tuple(cast("Iterable[object]", value))
             self.guards.sequences.append((cast("list[object]", value), items))
-            self._parts(kind, items)
+            self._parts(container_type, items)
         elif isinstance(value, tuple):
-            self._parts(kind, cast("tuple[object, ...]", value))
+            self._parts(container_type, cast("tuple[object, ...]", value))
         elif isinstance(value, dict | MappingProxyType):
             self._mapping(cast("dict[object, object]", value))
         elif isinstance(value, set | frozenset):
             copy = frozenset(cast("Iterable[Hashable]", value))
             self.guards.sets.append((cast("object", value), copy))
-            self.key.append((kind, copy))
+            self.key.append((container_type, copy))
         elif isinstance(value, partial):
-            made = cast("partial[object]", value)
-            self._parts(kind, (made.func, made.args, made.keywords))
+            application = cast("partial[object]", value)
+            self._parts(container_type, (application.func, application.args, application.keywords))
         elif isinstance(value, slice):
             bounds = cast("slice[object, object, object]", value)
-            self._parts(kind, (bounds.start, bounds.stop, bounds.step))
+            self._parts(container_type, (bounds.start, bounds.stop, bounds.step))
         elif isinstance(value, property):
-            self._parts(kind, (value.fget,))
+            self._parts(container_type, (value.fget,))
         elif isinstance(value, staticmethod | classmethod):
-            self._parts(kind, (getattr(cast("object", value), "__func__", None),))
+            self._parts(container_type, (getattr(cast("object", value), "__func__", None),))
         else:
             return False
         return True
@@ -204,9 +204,9 @@ class _Walk:
 
     def _lookup(self, container: object, getter: Callable[..., object], name: object, value: object) -> None:
         """Guard one lookup in a container that lives as long as the guards, once."""
-        place = (id(container), name)
-        if place not in self._guarded:
-            self._guarded.add(place)
+        lookup = (id(container), name)
+        if lookup not in self._guarded:
+            self._guarded.add(lookup)
             self.guards.getters.append(getter)
             self.guards.names.append(name)
             self.guards.values.append(value)
@@ -225,10 +225,10 @@ class _Walk:
         # IPython's autoreload puts new code into the functions that there are.
         self.guards.functions.append(function)
         for name in ("__defaults__", "__kwdefaults__"):
-            given: object = getattr(function, name)
-            if given is not None:
-                self._lookup(function, partial(getattr, function), name, given)
-            self.value(given)
+            defaults: object = getattr(function, name)
+            if defaults is not None:
+                self._lookup(function, partial(getattr, function), name, defaults)
+            self.value(defaults)
         for read in reads.variables:
             self._global(function.__globals__, read)
         for read in reads.cells:
@@ -250,7 +250,7 @@ class _Walk:
                     self._global(function.__globals__, Read(name))
 
     def _library_function(self, function: FunctionType, code: CodeType) -> None:
-        """Add a function of a package: its code stays as it is, what it was made with is its user's."""
+        """Add a library function: its code is constant, but its closure variables may be the user's."""
         self.key.append(Identity(code))
         for place, name in enumerate(code.co_freevars):
             self._cell(function, place, Read(name))
@@ -269,7 +269,7 @@ class _Walk:
             value = cell.cell_contents
         except ValueError:  # not assigned yet
             self.key.append("unassigned")
-            self.whole = False
+            self.complete = False
             return
         self._lookup(cell, partial(getattr, cell), "cell_contents", value)
         self._follow(value, read.steps)
@@ -330,18 +330,18 @@ class _Walk:
                 self.key.append(name)
                 self.value(table[name])
 
-    def _class(self, kind: type) -> None:
-        self.key.append(("class", Identity(kind)))
-        for base in kind.__mro__:
+    def _class(self, cls: type) -> None:
+        self.key.append(("class", Identity(cls)))
+        for base in cls.__mro__:
             if not _library_module(base.__module__):
-                self._members(base, kind)
+                self._members(base, cls)
 
-    def _members(self, base: type, kind: type) -> None:
-        """Add those of a class's members that code names, or that Python calls by itself."""
+    def _members(self, base: type, cls: type) -> None:
+        """Add the members of a class that code names, and its special methods."""
         table = base.__dict__
         implicit = [name for name, each in table.items() if name.startswith("__") and isinstance(each, FunctionType)]
         self.narrowed = True
-        names = [name for name in dir(kind) if name in self._names or (self._everything and not name.startswith("__"))]
+        names = [name for name in dir(cls) if name in self._names or (self._everything and not name.startswith("__"))]
         for name in (*implicit, *names):
             self._lookup(base, table.get, name, table.get(name))
             if name in table:
@@ -352,14 +352,14 @@ class _Walk:
         if isinstance(value, Enum) or _opaque(value):
             self.key.append(Identity(value))
             return
-        kind = type(value)
+        cls = type(value)
         table = cast("dict[str, object] | None", getattr(value, "__dict__", None))
-        slots = [name for base in kind.__mro__ for name in _slots(base) if hasattr(value, name)]
-        if table is None and not slots:  # what it holds cannot be seen
+        slots = [name for base in cls.__mro__ for name in _slots(base) if hasattr(value, name)]
+        if table is None and not slots:  # an opaque C object
             self.key.append(Identity(value))
         if isinstance(value, int | float | str | bytes):
             self.key.append(repr(value))
-        self._class(kind)
+        self._class(cls)
         for name in slots:
             part: object = getattr(value, name)
             self._lookup(value, partial(getattr, value), name, part)
@@ -369,7 +369,7 @@ class _Walk:
             self._attributes(value, table)
 
     def _attributes(self, value: object, table: dict[str, object]) -> None:
-        """Add those of an object's attributes that count."""
+        """Add the attributes that code names, or all of them."""
         if self._everything or not self._spelled_out(value):
             self._mapping(cast("dict[object, object]", table))
             return
@@ -382,22 +382,22 @@ class _Walk:
 
     def _spelled_out(self, value: object) -> bool:
         """Return whether attributes of an object are read under their names, by code that can be looked at."""
-        kind = type(value)
-        computed = hasattr(kind, "__getattr__") or kind.__getattribute__ is not object.__getattribute__
-        return kind is SimpleNamespace or not (computed or is_dataclass(value) or _library_module(kind.__module__))
+        cls = type(value)
+        computed = hasattr(cls, "__getattr__") or cls.__getattribute__ is not object.__getattribute__
+        return cls is SimpleNamespace or not (computed or is_dataclass(value) or _library_module(cls.__module__))
 
 
 def _is_operand(value: object) -> bool:
-    kind = type(value)
+    cls = type(value)
     if isinstance(value, np.ndarray | MeshArray):
         return True
-    if getattr(kind, "__array_ufunc__", _MISSING) is None:  # a value of a capture: it refuses to be seen as an array
+    if getattr(cls, "__array_ufunc__", _MISSING) is None:  # a value of a capture: it refuses to be seen as an array
         return False
     # Attributes that are computed are not asked for: that runs code of the user's.
-    found = (not hasattr(kind, "__getattr__") or any(hasattr(kind, name) for name in _ARRAYS)) and is_array(value)
-    if found and is_torch(value):
-        _OPERANDS.add(kind)
-    return found
+    operand = (not hasattr(cls, "__getattr__") or any(hasattr(cls, name) for name in _ARRAYS)) and is_array(value)
+    if operand and is_torch(value):
+        _OPERANDS.add(cls)
+    return operand
 
 
 def _slots(base: type) -> Sequence[str]:
@@ -407,7 +407,7 @@ def _slots(base: type) -> Sequence[str]:
 
 
 def _opaque(value: object) -> bool:
-    """Return whether an object is taken as it is: those of the standard library, and Tessera's own."""
+    """Return whether an object is compared by identity alone: objects of the standard library and of Tessera."""
     if isinstance(value, SimpleNamespace) or is_dataclass(value):
         return False
     root = type(value).__module__.partition(".")[0]

@@ -157,8 +157,8 @@ class Fuser:
 
         Chains of thousands of operators are placed in linear time so; `_legal` looks at the whole group.
         """
-        made = {v for v in node.operands if v in self.producers and self.home.get(self.producers[v]) is draft}
-        return draft.maps and by_element(node) and all(v in made or v in draft.reads for v in node.operands)
+        members = {v for v in node.operands if v in self.producers and self.home.get(self.producers[v]) is draft}
+        return draft.maps and by_element(node) and all(v in members or v in draft.reads for v in node.operands)
 
     def _start(self, nodes: list[Node], sources: set[int]) -> Draft:
         maps = all(node.op == "map" for node in nodes)

@@ -227,16 +227,16 @@ def take_along_axis(x: Array, index: Array, axis: int) -> Array:
       axis there is 0.  Raises OperandMismatch.
     """
     trace = trace_of(x, index)
-    given, picked = as_tracer(x, trace), indices(index, trace)
-    number = _axis(given, axis)
-    if picked.ndim != given.ndim:
+    values, picked = as_tracer(x, trace), indices(index, trace)
+    number = _axis(values, axis)
+    if picked.ndim != values.ndim:
         raise OperandMismatch(
-            f"indices of {picked.shape} do not have as many axes as x of {given.shape}", hint="insert axes of extent 1"
+            f"indices of {picked.shape} do not have as many axes as x of {values.shape}", hint="insert axes of extent 1"
         )
-    places = [Tracer(trace, trace.builder.iota(extent)) for extent in given.shape]
-    along = [each.reshape(*(-1 if n == m else 1 for m in range(given.ndim))) for n, each in enumerate(places)]
+    places = [Tracer(trace, trace.builder.iota(extent)) for extent in values.shape]
+    along = [each.reshape(*(-1 if n == m else 1 for m in range(values.ndim))) for n, each in enumerate(places)]
     along[number] = picked
-    return tracer.gather_several(given, along, range(given.ndim))
+    return tracer.gather_several(values, along, range(values.ndim))
 
 
 @operator("one_hot")

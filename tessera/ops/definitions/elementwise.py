@@ -57,10 +57,10 @@ def ceil(x: Array) -> Array:
 @operator("trunc")
 def trunc(x: Array) -> Array:
     """Return x without its fraction: the whole number next to it towards 0; integers stay.  Its derivative is 0."""
-    given = as_tracer(x)
-    if not given.dtype.is_float:
-        return given
-    wide, dtype = widened(given)
+    value = as_tracer(x)
+    if not value.dtype.is_float:
+        return value
+    wide, dtype = widened(value)
     return _signed_zero(tracer.select(wide < 0.0, tracer.unary("ceil", wide), tracer.unary("floor", wide)), wide, dtype)
 
 
@@ -70,14 +70,14 @@ def round_(x: Array) -> Array:
 
     Its derivative is 0: `x + op.stop_gradient(op.round(x) - x)` has that of x (Bengio et al. 2013, "straight-through").
     """
-    given = as_tracer(x)
-    if not given.dtype.is_float:
-        return given
-    wide, dtype = widened(given)
+    value = as_tracer(x)
+    if not value.dtype.is_float:
+        return value
+    wide, dtype = widened(value)
     below = tracer.unary("floor", wide)
-    rest = wide - below
+    fraction = wide - below
     odd = tracer.unary("floor", below * 0.5) * 2.0 != below
-    up = (rest > 0.5) | ((rest == 0.5) & odd)
+    up = (fraction > 0.5) | ((fraction == 0.5) & odd)
     return _signed_zero(below + tracer.select(up, 1.0, 0.0), wide, dtype)
 
 
@@ -89,9 +89,9 @@ def _signed_zero(rounded: Tracer, x: Tracer, dtype: DType) -> Tracer:
 @operator("sign")
 def sign(x: Array) -> Array:
     """Return -1, 0 or 1, in the dtype of x; NaN stays NaN.  Its derivative is 0."""
-    given = as_tracer(x)
-    zero = abs(given) * 0 if given.dtype.is_float else 0  # NaN for NaN
-    return tracer.select(given > 0, 1, tracer.select(given < 0, -1, zero)).astype(given.dtype)
+    value = as_tracer(x)
+    zero = abs(value) * 0 if value.dtype.is_float else 0  # NaN for NaN
+    return tracer.select(value > 0, 1, tracer.select(value < 0, -1, zero)).astype(value.dtype)
 
 
 @operator("abs")
@@ -130,11 +130,11 @@ def clip(x: Array, low: Array | Number | None = None, high: Array | Number | Non
 
     Bounds that the integers of x never reach do nothing.  Raises OperandMismatch for bounds that are no x.dtype.
     """
-    given = as_tracer(x)
-    least, greatest = clipped_bounds(low, high, given.dtype)
+    value = as_tracer(x)
+    least, greatest = clipped_bounds(low, high, value.dtype)
     if least is not None:
-        given = tracer.binary("max", given, least)
-    return given if greatest is None else tracer.binary("min", given, greatest)
+        value = tracer.binary("max", value, least)
+    return value if greatest is None else tracer.binary("min", value, greatest)
 
 
 def _no_cotangents(inputs: Sequence[Array], outputs: Sequence[Array], cotangents: Sequence[Array]) -> None:

@@ -71,10 +71,10 @@ def layernorm(
     axes = _normalized_axes(wide, axis, weight, bias)
     centred = wide - wide.mean(axes, keepdims=True)
     variance = (centred * centred).mean(axes, keepdims=True)
-    made = centred * tracer.unary("rsqrt", variance + eps)
-    made = made if weight is None else made * as_tracer(weight, made.trace).astype(wide.dtype)
-    made = made if bias is None else made + as_tracer(bias, made.trace).astype(wide.dtype)
-    return made.astype(dtype)
+    normalized = centred * tracer.unary("rsqrt", variance + eps)
+    normalized = normalized if weight is None else normalized * as_tracer(weight, normalized.trace).astype(wide.dtype)
+    normalized = normalized if bias is None else normalized + as_tracer(bias, normalized.trace).astype(wide.dtype)
+    return normalized.astype(dtype)
 
 
 @operator("rmsnorm")
@@ -86,9 +86,9 @@ def rmsnorm(x: Array, weight: Array | None = None, *, axis: Axes = None, eps: fl
     trace = trace_of(x, weight)
     wide, dtype = widened(x, trace)
     axes = _normalized_axes(wide, axis, weight)
-    made = wide * tracer.unary("rsqrt", (wide * wide).mean(axes, keepdims=True) + eps)
-    made = made if weight is None else made * as_tracer(weight, trace).astype(wide.dtype)
-    return made.astype(dtype)
+    normalized = wide * tracer.unary("rsqrt", (wide * wide).mean(axes, keepdims=True) + eps)
+    normalized = normalized if weight is None else normalized * as_tracer(weight, trace).astype(wide.dtype)
+    return normalized.astype(dtype)
 
 
 def _normalized_axes(x: Tracer, axis: Axes, *gains: Array | None) -> tuple[int, ...]:

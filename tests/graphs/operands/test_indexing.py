@@ -66,9 +66,9 @@ def test_an_array_that_is_an_argument_picks():
 
 
 def test_a_view_of_everything_changes_nothing():
-    found = subscript_of(..., (4, 5))
-    assert found.view.is_identity((4, 5))
-    assert found.arrays == ()
+    subscript = subscript_of(..., (4, 5))
+    assert subscript.view.is_identity((4, 5))
+    assert subscript.arrays == ()
 
 
 def index_arrays(data: st.DataObject, sizes: tuple[int, ...]) -> tuple[object, ...]:
@@ -148,11 +148,11 @@ def test_lists_are_part_of_the_program():
 @pytest.mark.parametrize(
     ("take", "message"),
     [
-        (lambda x: x[4], "index 4 lies outside an axis of 4"),
-        (lambda x: x[0, -6], "index -6 lies outside an axis of 5"),
+        (lambda x: x[4], "index 4 is outside an axis of 4"),
+        (lambda x: x[0, -6], "index -6 is outside an axis of 5"),
         (lambda x: x[0, 0, 0, 0], "4 indices for 3 axes"),
         (lambda x: x[..., ...], "an index has one ..."),
-        (lambda x: x[[0, 4]], "index 4 lies outside an axis of 4"),
+        (lambda x: x[[0, 4]], "index 4 is outside an axis of 4"),
         (lambda x: x[[True, False, True, True]], "is no list of integers"),
         (lambda x: x[np.array([0, 1]), np.array([0, 1, 2])], "do not broadcast together"),
         (lambda x: x["w"], "'w' is no array"),

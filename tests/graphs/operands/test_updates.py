@@ -26,12 +26,12 @@ UFUNCS: dict[str, Any] = {"add": np.add, "multiply": np.multiply, "max": np.maxi
 
 def updated(x: NDArray[Any], index: object, kind: str, new: object) -> NDArray[Any]:
     """Return what NumPy makes of it."""
-    made = x.copy()
+    expected = x.copy()
     if kind == "set":
-        made[index] = new
+        expected[index] = new
     else:
-        UFUNCS[kind].at(made, index, new)
-    return made
+        UFUNCS[kind].at(expected, index, new)
+    return expected
 
 
 def traced(x: NDArray[Any], index: object, kind: str, new: object) -> NDArray[Any]:
@@ -46,13 +46,15 @@ def test_slices_and_numbers(data: st.DataObject):
     for size in X.shape[: data.draw(st.integers(0, 3))]:
         index += [None] * data.draw(st.integers(0, 1))
         index.append(data.draw(st.one_of(st.integers(-size, size - 1), st.slices(size), st.just(slice(None)))))
-    place, kind = tuple(index), data.draw(st.sampled_from(KINDS))
-    shape = X[place].shape
+    subscript, update = tuple(index), data.draw(st.sampled_from(KINDS))
+    shape = X[subscript].shape
     own = tuple(extent if data.draw(st.booleans()) else 1 for extent in shape)[data.draw(st.integers(0, len(shape))) :]
     new: object = drawn(own, np.float32, 1) if data.draw(st.booleans()) else data.draw(st.sampled_from((0.0, -2.5, 3)))
     if isinstance(new, np.ndarray) and new.ndim < len(shape) and own != shape[len(shape) - len(own) :]:
         new = 1.0
-    np.testing.assert_array_equal(traced(X, place, kind, new), updated(X, place, kind, new), err_msg=f"{place} {kind}")
+    np.testing.assert_array_equal(
+        traced(X, subscript, update, new), updated(X, subscript, update, new), err_msg=f"{subscript} {update}"
+    )
 
 
 @settings(max_examples=60)
@@ -66,10 +68,12 @@ def test_index_arrays(data: st.DataObject):
         index.append(data.draw(st.sampled_from([array, array, slice(None), size - 1])))
     if not any(isinstance(each, np.ndarray) for each in index):
         index[0] = np.array([1, 1, 3])
-    place, kind = tuple(index), data.draw(st.sampled_from(["set", "add", "max", "min"]))
-    new = np.round(drawn(X[place].shape, np.float32, 1) * 8)
+    subscript, update = tuple(index), data.draw(st.sampled_from(["set", "add", "max", "min"]))
+    new = np.round(drawn(X[subscript].shape, np.float32, 1) * 8)
     x = np.round(X * 8)  # sums of these are exact in any order
-    np.testing.assert_array_equal(traced(x, place, kind, new), updated(x, place, kind, new), err_msg=f"{place} {kind}")
+    np.testing.assert_array_equal(
+        traced(x, subscript, update, new), updated(x, subscript, update, new), err_msg=f"{subscript} {update}"
+    )
 
 
 @pytest.mark.parametrize("target", ["interpret", "cpu"])
@@ -95,10 +99,10 @@ def test_what_lies_outside_changes_nothing():
             ("max", [0, 40, 2, 3]),
             ("min", [0, 1, 2, 3]),
         ):
-            made = graph.module("f")(lambda v, i, k=kind: getattr(v.at[i], k)(np.array([10.0, 20.0, 30.0, 40.0])))(
+            result = graph.module("f")(lambda v, i, k=kind: getattr(v.at[i], k)(np.array([10.0, 20.0, 30.0, 40.0])))(
                 x, at
             )
-            np.testing.assert_array_equal(np.asarray(made), right)
+            np.testing.assert_array_equal(np.asarray(result), right)
 
 
 def test_zeros_that_are_not_touched_keep_their_sign():
@@ -115,6 +119,17 @@ def test_the_dtype_is_that_of_the_value(dtype: type):
     assert got.dtype == dtype
     np.testing.assert_array_equal(got, [0, 1, 1, 0])
     assert traced(np.zeros(2), slice(1), "set", 0.1)[0] == 0.1
+
+
+def test_bools_and_indices_that_come_twice():
+    x, new = np.array([True, False, True, False]), np.array([False, True, False])
+    for update in ("set", "add", "max", "min"):
+        right = x.copy()
+        if update == "set":
+            right[[1, 1, 2]] = new
+        else:
+            UFUNCS[update].at(right, [1, 1, 2], new)
+        np.testing.assert_array_equal(traced(x, [1, 1, 2], update, new), right, err_msg=update)
 
 
 def test_derivatives():
@@ -136,7 +151,7 @@ def test_derivatives():
 @pytest.mark.parametrize(
     ("update", "message"),
     [
-        (lambda x: x.at[9].set(0.0), "index 9 lies outside an axis of 4"),
+        (lambda x: x.at[9].set(0.0), "index 9 is outside an axis of 4"),
         (lambda x: x.at[:2].set(np.ones((3, 6), np.float32)), "does not broadcast to the"),
         (lambda x: x.at[[0, 1], 1:3].set(0.0), "along whole axes only"),
         (lambda x: x.at[[0, 1]].multiply(2.0), "take set, add, max and min"),
@@ -155,8 +170,8 @@ def test_refused(update: Callable[[Array], Array], message: str):
 def test_arrays_of_a_capture_and_outside_of_one():
     table = np.zeros(3)
     with overridden(target="interpret"):
-        made = graph.module("f")(lambda v: op.at(table)[1].set(v) + 0.0)(np.array(2.0))
-        np.testing.assert_array_equal(np.asarray(made), [0, 2, 0])
+        result = graph.module("f")(lambda v: op.at(table)[1].set(v) + 0.0)(np.array(2.0))
+        np.testing.assert_array_equal(np.asarray(result), [0, 2, 0])
         np.testing.assert_array_equal(np.asarray(graph.module("f")(lambda v: v.at[1:].get())(table)), [0, 0])
     with pytest.raises(CannotTrace, match="at updates a value of a graph, and none is being captured"):
         op.at(table)

@@ -35,10 +35,10 @@ def test_arrays_and_their_transposes():
         (w, ClosedOverArray(0)), (w.T, ClosedOverArray(0, transposed=True)), (w[:], ClosedOverArray(0)),
         (v, ClosedOverArray(1)), (v.T, ClosedOverArray(1)),
     ):  # fmt: skip
-        found = ClosedOverArray.within((w, v), captured)
-        assert found == array
+        operand = ClosedOverArray.within((w, v), captured)
+        assert operand == array
         other = (np.zeros((2, 3)), np.zeros(4))
-        np.testing.assert_array_equal(found.of(other), np.zeros_like(captured))
+        np.testing.assert_array_equal(operand.of(other), np.zeros_like(captured))
     for view in (w[:, :2], w.reshape(3, 2), w[::-1], v[1:], w.copy(), w.view(np.int64)):
         assert ClosedOverArray.within((w, v), view) is None
 

@@ -86,10 +86,10 @@ def test_attributes_under_names_that_are_not_spelled_out(call: str):
 def test_attributes_and_imports():
     names: dict[str, Callable[..., object]] = {}
     exec("def f(v):\n    from settings import rate\n    v.a.b\n    return v.g(rate)\n", names)
-    found = code_reads(names["f"].__code__)
-    assert found.imported == ("settings",)
-    assert found.attributes == {"rate", "a", "b", "g"}
-    assert not found.indirect
+    reads_of_f = code_reads(names["f"].__code__)
+    assert reads_of_f.imported == ("settings",)
+    assert reads_of_f.attributes == {"rate", "a", "b", "g"}
+    assert not reads_of_f.indirect
 
 
 def digest(text: str) -> bytes:

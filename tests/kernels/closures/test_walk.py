@@ -138,7 +138,7 @@ def test_what_counts(change: str):
     if change == "a negative zero":
         world.__dict__["names"]["w"] = 0.0
     before = closure_of(world.function)
-    assert before.whole
+    assert before.complete
     assert before.unchanged()
     assert closure_of(world.function).key == before.key
     CHANGES[change](world)
@@ -216,13 +216,13 @@ def test_arrays_are_told_apart_by_type_and_by_who_else_has_them():
 def test_more_than_is_looked_at(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(walk, "MOST_VALUES", 20)
     many = [[n] for n in range(30)]
-    assert not closure_of(lambda: many).whole
+    assert not closure_of(lambda: many).complete
     assert not closure_of(lambda: many).unchanged()
     deep: list[object] = []
     for _ in range(3000):
         deep = [deep]
     monkeypatch.setattr(walk, "MOST_VALUES", 10000)
-    assert not closure_of(lambda: deep).whole
+    assert not closure_of(lambda: deep).complete
 
 
 def test_cycles_and_functions_that_call_themselves():

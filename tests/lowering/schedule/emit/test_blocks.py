@@ -156,9 +156,9 @@ def test_blocks_of_pixels_are_the_rows_of_a_product(blocks: dict[int, int], stri
 
 def test_a_chain_that_is_longer_than_pythons_stack():
     build = GraphBuilder()
-    x = made = Value(Tensor(f32, (40,)), "x")
+    x = value = Value(Tensor(f32, (40,)), "x")
     for number in range(1500):
-        made = build.binary("add", made, x) if number % 2 else build.unary("neg", made)
-    built = build.finish("chain", [x], [made])
+        value = build.binary("add", value, x) if number % 2 else build.unary("neg", value)
+    built = build.finish("chain", [x], [value])
     assert len(one_group(built).members) == 1500
     ran(built, {})
