@@ -175,8 +175,8 @@ def _product(group: Group, machine: MachineKind) -> Steps:
     left, right = (group.axes[operand] for operand in anchor.operands)
     result = group.axes[anchor.result]
     *_, step = product_axes(anchor, AxisSpace(group.extents, group.axes))
-    rows = _side(group, anchor.operands[0], [axis for axis in result if axis in left and axis not in right])
-    columns = _side(group, anchor.operands[1], [axis for axis in result if axis in right and axis not in left])
+    rows = _side(group, anchor.operands[0], step, [axis for axis in result if axis in left and axis not in right])
+    columns = _side(group, anchor.operands[1], step, [axis for axis in result if axis in right and axis not in left])
     extents = group.extents
     m, n = (math.prod(extents[axis] for axis in side) for side in (rows, columns))
     k = extents[step]
@@ -217,11 +217,12 @@ def _product(group: Group, machine: MachineKind) -> Steps:
     return Steps(blocks, {**scheduled, **options})
 
 
-def _side(group: Group, operand: Value, axes: Sequence[int]) -> Sequence[int]:
+def _side(group: Group, operand: Value, step: int, axes: Sequence[int]) -> Sequence[int]:
     """Return the last axes of one side of a product of which a block has several elements: it is a box everywhere.
 
     They follow each other in the operand and in the outputs, with no other axis that has blocks in between, in steps of
-    one: images, rows and columns of a convolution whose channels come last.
+    one: images, rows and columns of a convolution whose channels come last.  An axis that shifts what is read along the
+    step has one element: a box has one axis of a block along each axis of an array.
     """
     if len(axes) < 2:
         return axes
@@ -229,10 +230,20 @@ def _side(group: Group, operand: Value, axes: Sequence[int]) -> Sequence[int]:
     found = [axes[-1]]
     for axis in reversed(axes[:-1]):
         wanted = [axis, *found]
-        if not _in_steps_of_one(group, axis, padded=True) or not all(_neighbours(each, wanted) for each in arrays):
+        separate = _in_steps_of_one(group, axis, padded=True) and not _meet(group, axis, step)
+        if not separate or not all(_neighbours(each, wanted) for each in arrays):
             break
         found = wanted
     return found
+
+
+def _meet(group: Group, axis: int, other: int) -> bool:
+    """Return whether two axes of a group tell one index of an array together, as windows and taps of a filter do."""
+    return any(
+        {axis, other} <= {term.axis for term in affine.terms}
+        for access in group.loads.values()
+        for affine in access.index
+    )
 
 
 def _neighbours(access: Access, axes: Sequence[int]) -> bool:

@@ -359,8 +359,6 @@ def matmul(a: object, b: object, *, tile_shape: tuple[int, ...] = (), exact: boo
         raise OperandMismatch(
             f"tile_shape={tile_shape} is not three extents", hint="give (BM, BN, BK), e.g. (64, 64, 32)"
         )
-    if compute and compute not in COMPUTE_TYPES:
-        raise OperandMismatch(f"there is no compute type {compute!r}", hint=f"choose from {', '.join(COMPUTE_TYPES)}")
     product = matmul_labels(x.shape, y.shape)
     first, second = (
         each.reshape(*(each.shape[axis] for axis in kept)) for each, kept in zip((x, y), product.kept, strict=True)
@@ -379,6 +377,8 @@ def contraction(
     Of bools it says whether any product holds, as NumPy's products do.  Raises OperandMismatch for a compute type of
     other operands.
     """
+    if compute and compute not in COMPUTE_TYPES:
+        raise OperandMismatch(f"there is no compute type {compute!r}", hint=f"choose from {', '.join(COMPUTE_TYPES)}")
     met = promote(x.dtype, y.dtype)
     builder = x.trace.builder
     if compute and COMPUTE_TYPES[compute].operand_dtype != met:

@@ -53,7 +53,6 @@ from tessera.ops.definitions.arrays import (
 )
 from tessera.ops.definitions.complex_arrays import Complex
 from tessera.ops.definitions.control import cond, scan, while_
-from tessera.ops.definitions.convolution import conv2d
 from tessera.ops.definitions.decompositions import cholesky, svd, triangular_solve
 from tessera.ops.definitions.elementwise import (
     absolute as abs,  # noqa: A004
@@ -127,6 +126,29 @@ from tessera.ops.definitions.random import (
 from tessera.ops.definitions.sparse import spmm
 from tessera.ops.definitions.spectral import fft, fft2d, ifft, ifft2d, rfft
 from tessera.ops.definitions.sums import cumsum, scatter_add
+from tessera.ops.images.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from tessera.ops.images.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from tessera.ops.images.resampling import interpolate
 from tessera.ops.other_names import operator_hint
 
 __all__ = [
@@ -134,12 +156,21 @@ __all__ = [
     "abs",
     "adam",
     "adamw",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "all_gather",
     "all_reduce",
     "all_to_all",
     "arange",
     "argmax",
     "at",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "broadcast",
     "broadcast_to",
     "cast",
@@ -149,7 +180,12 @@ __all__ = [
     "clip",
     "concat",
     "cond",
+    "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "cross_entropy",
     "cumsum",
@@ -172,6 +208,7 @@ __all__ = [
     "gemm",
     "ifft",
     "ifft2d",
+    "interpolate",
     "join_heads",
     "key",
     "layernorm",
@@ -182,6 +219,9 @@ __all__ = [
     "logsumexp",
     "matmul",
     "max",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "min",

@@ -89,7 +89,8 @@ def node_label(node: OperatorNode) -> str:
     if node.op == "reduce":
         return str(node.attributes["kind"])
     if node.op == "contract":
-        return operator_of(node) if operator_of(node) in ("matmul", "gemm", "einsum", "conv2d") else "product"
+        operator = operator_of(node)
+        return operator if operator in ("matmul", "gemm", "einsum") or operator.startswith("conv") else "product"
     if node.op != "map":
         return node.op
     body = node.expr

@@ -4,11 +4,12 @@ from typing import Final
 
 from support.operator_cases.case import Case, Spec
 from support.operator_cases.elements_and_arrays import ARRAYS, ELEMENTS
+from support.operator_cases.images import IMAGES
 from support.operator_cases.networks import CONTROL, NETWORKS, RANDOM
 from support.operator_cases.products import PRODUCTS, TRANSFORMS
 
 __all__ = ["CASES", "Case", "Spec"]
 
 CASES: Final[dict[str, Case]] = {
-    **ELEMENTS, **ARRAYS, **PRODUCTS, **TRANSFORMS, **RANDOM, **NETWORKS, **CONTROL,
+    **ELEMENTS, **ARRAYS, **PRODUCTS, **TRANSFORMS, **IMAGES, **RANDOM, **NETWORKS, **CONTROL,
 }  # fmt: skip

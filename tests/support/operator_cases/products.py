@@ -22,20 +22,6 @@ def _scattered(x: Numbers, index: Numbers, values: Numbers) -> Numbers:
     return made
 
 
-def _conv(x: Numbers, w: Numbers) -> Numbers:
-    """Stride 2, padding 1, dilation (1, 2), two groups."""
-    x = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
-    rows, columns = (x.shape[2] - 3) // 2 + 1, (x.shape[3] - 5) // 2 + 1
-    made = np.zeros((len(x), len(w), rows, columns))
-    for o in range(len(w)):
-        part = x[:, 2 * (o // 2) : 2 * (o // 2) + 2]
-        for r in range(rows):
-            for c in range(columns):
-                seen = part[:, :, 2 * r : 2 * r + 3, 2 * c : 2 * c + 5 : 2]
-                made[:, o, r, c] = (seen * w[o]).sum((1, 2, 3))
-    return made
-
-
 STARTS: Final = np.array([0, 2, 2, 5, 6])
 COLUMNS: Final = np.array([0, 4, 1, 2, 3, 0])
 
@@ -72,13 +58,6 @@ PRODUCTS: Final[dict[str, Case]] = {
         lambda a, b: op.einsum("ij,kj->ki", a, b), lambda a, b: np.einsum("ij,kj->ki", a, b), (f(5, 7), f(3, 7)),
         ((lambda: op.einsum("ij,jk->ik", ELSE, ELSE), "does not name"), (lambda: op.einsum("i", ELSE, ELSE), "names 1")),
         (f(0, 7), f(3, 7)), slack=4,
-    ),
-    "conv2d": Case(
-        lambda x, w: op.conv2d(x, w, stride=2, padding=1, dilation=(1, 2), groups=2), _conv,
-        (f(2, 4, 7, 9), f(4, 2, 3, 3)),
-        ((lambda: op.conv2d(np.ones((1, 3, 2, 2)), np.ones((1, 3, 3, 3))), "do not fit images"),
-         (lambda: op.conv2d(ELSE, np.ones((1, 3, 3, 3))), "4 axes")),
-        (f(0, 4, 7, 9), f(4, 2, 3, 3)), slack=8,
     ),
     "scatter_add": Case(
         op.scatter_add, _scattered, (f(5, 3), i(2, 3, low=-1, high=7), f(2, 3, 3)),

@@ -162,7 +162,9 @@ class Tiles:
         """Return where a tile begins along each axis of what is passed, and which axis of the tile that is."""
         build, found = self.builder, list[tuple[Value, int | None]]()
         for affine, step in zip(access.index, access.steps or (1,) * len(access.index), strict=True):
-            start, axis = self.start(affine), next((t.axis for t in affine.terms if t.axis in self.blocks), None)
+            blocked = [term.axis for term in affine.terms if term.axis in self.blocks]
+            assert len(blocked) < 2, f"no box of an array's axis that is read along two blocks: {affine}"
+            start, axis = self.start(affine), blocked[0] if blocked else None
             if step == 1:
                 found.append((start, axis))
             else:

@@ -1,4 +1,4 @@
-"""Convolutions against their definition in f64: strides, padding, dilation, groups, both layouts, and how they plan."""
+"""Convolutions against their definition in f64: strides, padding, dilation, groups, layouts, and how they plan."""
 
 # Operators take arrays of any library and return the same kind, which their types cannot say.
 # pyright: reportArgumentType=false, reportUnknownMemberType=false
@@ -8,8 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import tessera
+from support.image_references import correlated, transposed
 from support.operators import FLOATS, TARGETS, TOLERANCE, Array, close, drawn, everywhere
 from tessera import graph, op
 from tessera.core.errors.catalog import OperandMismatch
@@ -87,6 +91,118 @@ def test_one_number_stands_for_both_sides_and_channels_come_first():
     close(everywhere(lambda x, w: op.conv2d(x, w, stride=2, padding=1), *channels_first(x, w)), want, 2e-6)
 
 
+FUNCTIONS = ((op.conv1d, op.conv_transpose1d, "NWC"), (op.conv2d, op.conv_transpose2d, "NHWC"),
+             (op.conv3d, op.conv_transpose3d, "NDHWC"))  # fmt: skip
+
+
+def last(x: NDArray[Any]) -> NDArray[Any]:
+    return np.moveaxis(x, 1, -1)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[NDArray[Any], NDArray[Any], dict[str, Any]]:
+    """Images, filters and arguments, of one to three axes, of which at least one window fits."""
+    rank, groups = draw(st.integers(1, 3)), draw(st.sampled_from((1, 1, 2)))
+
+    def numbers(low: int, high: int) -> list[int]:
+        return draw(st.lists(st.integers(low, high), min_size=rank, max_size=rank))
+
+    taps, dilation, spacing = numbers(1, 3), numbers(1, 2), numbers(1, 3)
+    size = [n + step * (count - 1) for n, step, count in zip(numbers(1, 3), dilation, taps, strict=True)]
+    channels, filters = draw(st.integers(1, 2)) * groups, draw(st.integers(1, 2)) * groups
+    how = {
+        "stride": numbers(1, 2), "padding": list(zip(numbers(0, 2), numbers(0, 2), strict=True)),
+        "dilation": dilation, "groups": groups, "input_dilation": spacing,
+    }  # fmt: skip
+    seed = draw(st.integers(0, 99))
+    x, w = drawn((2, channels, *size), np.float64, seed), drawn((filters, channels // groups, *taps), np.float64, seed)
+    return x, w, how
+
+
+@settings(max_examples=60, deadline=None)
+@given(convolutions())
+def test_convolutions_of_any_form(case: tuple[NDArray[Any], NDArray[Any], dict[str, Any]]):
+    x, w, how = case
+    plain, _, layout = FUNCTIONS[x.ndim - 3]
+    spacing = how["input_dilation"]
+    want = correlated(x, w, spacing=spacing, **{name: each for name, each in how.items() if name != "input_dilation"})
+    with overridden(target="interpret"):
+        close(plain(x, w, **how), want, 1e-12)
+        close(plain(last(x), last(w), layout=layout, **how), last(want), 1e-12)
+        close(plain(x[0], w, **how), want[0], 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(convolutions(), st.data())
+def test_transposed_convolutions_of_any_form(
+    case: tuple[NDArray[Any], NDArray[Any], dict[str, Any]], data: st.DataObject
+):
+    w, x, drawn_how = case[0].swapaxes(0, 1).copy(), case[1].swapaxes(0, 1).copy(), case[2]
+    groups, rank = drawn_how["groups"], x.ndim - 2
+    x = np.concatenate([x] * (w.shape[0] * groups), 1)[:, : w.shape[0] * groups]
+    w = np.concatenate([w] * groups)
+    stride, dilation = drawn_how["input_dilation"], drawn_how["dilation"]
+    how = {
+        "stride": stride, "dilation": dilation, "groups": groups,
+        "padding": [data.draw(st.integers(0, step * (taps - 1) // 2)) for step, taps in
+                    zip(dilation, w.shape[2:], strict=True)],
+        "output_padding": [data.draw(st.integers(0, max(pair) - 1)) for pair in zip(stride, dilation, strict=True)],
+    }  # fmt: skip
+    _, function, layout = FUNCTIONS[rank - 1]
+    want = transposed(x, w, **how)
+    with overridden(target="interpret"):
+        close(function(x, w, **how), want, 1e-12)
+        close(function(last(x), last(w), layout=layout, **how), last(want), 1e-12)
+
+
+@pytest.mark.parametrize("taps", [(2, 1), (3, 1), (1, 3), (3, 2)])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_one_channel_per_group(taps: Pair, groups: int):
+    """Taps are the only axis that is summed, and share an axis of the image with the rows of the result."""
+    x, w = drawn((2, groups, 5, 4), np.float64, 1), drawn((groups, 1, *taps), np.float64, 2)
+    want = correlated(x, w, stride=(1, 1), padding=((1, 1), (0, 0)), dilation=(1, 1), groups=groups)
+    close(everywhere(lambda x, w: op.conv2d(x, w, padding=(1, 0), groups=groups), x, w), want, 1e-13)
+
+
+@pytest.mark.parametrize(("taps", "dilation"), [((3, 4), 1), ((4, 1), 2)])
+def test_same_padding_keeps_the_pixels(taps: Pair, dilation: int):
+    """The odd pixel of padding comes after the image, as PyTorch has it."""
+    x, w = drawn((1, 2, 6, 9), np.float64, 1), drawn((3, 2, *taps), np.float64, 2)
+    totals = [dilation * (count - 1) for count in taps]
+    sides = [(total // 2, total - total // 2) for total in totals]
+    want = correlated(x, w, stride=(1, 1), padding=sides, dilation=(dilation,) * 2)
+    got = everywhere(lambda x, w: op.conv2d(x, w, padding="same", dilation=dilation), x, w)
+    assert got.shape == (1, 3, 6, 9)
+    close(got, want, 1e-13)
+    np.testing.assert_array_equal(op.conv2d(x, w, padding="valid"), op.conv2d(x, w))
+
+
+def test_a_transposed_convolution_multiplies_no_zeros():
+    """Four taps at a stride of two: two of them meet pixels, at each of the four phases."""
+    x, w = np.ones((2, 8, 8, 32), np.float32), np.ones((32, 4, 4, 16), np.float32)
+    (group,) = [g for g in planned(lambda x, w: op.conv_transpose2d(x, w, stride=2, padding=1, layout="NHWC"), x, w)
+                if g.kind == "product"]  # fmt: skip
+    products = 2 * 9 * 9 * 16 * 4 * (2 * 2 * 32)  # blocks of pixels, filters, phases; taps and channels
+    assert np.prod(group.extents) == products
+
+
+def test_a_convolution_is_adjoint_to_its_transpose():
+    x, y, w = (drawn(s, np.float64, n) for n, s in enumerate(((2, 4, 7, 9), (2, 6, 3, 4), (6, 4, 3, 3))))
+
+    def inner(x: Array) -> Array:
+        return op.sum(op.conv2d(x, w, stride=(2, 2), padding=(0, 0)) * y)
+
+    close(tessera.grad(inner)(x), op.conv_transpose2d(y, w, stride=2), 1e-13)
+
+
+def test_factors_rounded_to_tf32():
+    x, w = drawn((1, 8, 6, 6), np.float32, 1), drawn((8, 8, 3, 3), np.float32, 2)
+    exact = everywhere(op.conv2d, x, w)
+    rounded = np.asarray(op.conv2d(x, w, compute="tf32"))
+    close(rounded, exact, 2e-3)
+    assert (rounded != exact).any()
+
+
 def planned(function: Callable[..., Array], *arrays: NDArray[Any]) -> tuple[Group, ...]:
     made = cast("GraphFunction[..., object]", graph.module("made")(function))
     return made.executable_for(*arrays).plan.groups
@@ -131,12 +247,19 @@ def test_taps_of_few_channels_are_summed_with_them_as_one_axis():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: op.conv2d(x, x), "images have 4 axes"),
+        (lambda x: op.conv2d(x, x), "images have 4 axes, or 3 without a batch, and filters 4"),
         (lambda x: op.conv2d(x[None, None], x[None, None].repeat(2, 1)), "1 channels in 1 groups do not fit"),
         (lambda x: op.conv2d(x[None, None], x.T[None, None].copy()), "filters of 4 x 3 do not fit images of 3 x 4"),
-        (lambda x: op.conv2d(x[None, None], x[None, None], stride=0), "stride 0, dilation 1 and padding 0"),
+        (lambda x: op.conv2d(x[None, None], x[None, None], stride=0), "stride 0: it is less than 1"),
         (lambda x: op.conv2d(x[None, ..., None], x[None, ..., None].repeat(2, 3), layout="NHWC"), "1 channels in 1"),
         (lambda x: op.conv2d(x[None, None], x[None, None], layout="CHWN"), "there is no layout 'CHWN'"),
+        (lambda x: op.conv2d(x[None, None], x[None, None], padding="same", stride=2), "differs by library"),
+        (lambda x: op.conv2d(x[None, None], x[None, None], padding=(1, 2, 3)), "padding=.1, 2, 3. for 2 spatial axes"),
+        (lambda x: op.conv2d(x[None, None], x[None, None], padding=-1), "padding -1: it is less than 0"),
+        (lambda x: op.conv2d(x[None, None], x[None, None], groups=0), "0 groups"),
+        (lambda x: op.conv2d(x[None, None], x[None, None], compute="bf8"), "there is no compute type 'bf8'"),
+        (lambda x: op.conv1d(x, x), "images have 3 axes, or 2 without a batch, and filters 3"),
+        (lambda x: op.conv_transpose1d(x, x[None], output_padding=1), "whose first axis is the channels"),
     ],
 )
 def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str, target: str):
