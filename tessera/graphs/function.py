@@ -129,7 +129,7 @@ class GraphFunction(Generic[P, R]):
         try:
             ready = self._prepared(structure, leaves)
             captured = ready.captured
-            results = iter(ready.executable(*leaves, *captured.captured))
+            results = iter(ready(leaves))
             if quick is None or quick.ready is not ready:
                 self._quick = QuickCall(ready)
         except TesseraError as mistake:

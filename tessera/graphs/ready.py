@@ -3,15 +3,17 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from weakref import ref
 
 from tessera.core.graph.graph import Graph, Routine, Tensor
-from tessera.graphs.executable import Executable
+from tessera.graphs.executable import Executable, executable_of
+from tessera.graphs.execution.torch_gradients import recorded, requires_gradients
 from tessera.graphs.structure import Structure, matcher
 from tessera.kernels.closures.closed_over import ClosedOver
 from tessera.kernels.closures.snapshot import Closure, never
+from tessera.lowering.autodiff import reverse
 
 _RECENT: Final = 64
 """Captures that are kept for functions that are made anew."""
@@ -30,12 +32,41 @@ class Captured:
     captured: tuple[object, ...]
 
 
+class Pullbacks:
+    """A graph and its derivatives applied backwards, for PyTorch: each is made when a backward pass asks for it."""
+
+    def __init__(self, graph: Graph, executable: Executable) -> None:
+        self.graph, self.executable = graph, executable
+        self._pullbacks: dict[tuple[int, ...], Pullbacks] = {}
+
+    def __call__(self, *arrays: object) -> tuple[object, ...]:
+        """Run the graph; PyTorch records it where one of the arrays is a tensor that requires a gradient."""
+        if requires_gradients(arrays):
+            return recorded(self.executable, self.pull, arrays)
+        return self.executable(*arrays)
+
+    def pull(self, arrays: Sequence[object], cotangents: Sequence[object], wrt: tuple[int, ...]) -> tuple[object, ...]:
+        """Return the cotangents of the inputs that `wrt` numbers.
+
+        cotangents: one per output; those of outputs that are integers are not read
+        """
+        pullback = self._pullbacks.get(wrt)
+        if pullback is None:
+            derived = reverse.vjp(self.graph, wrt)
+            graph = replace(derived, outputs=derived.outputs[len(self.graph.outputs) :])
+            executable = executable_of(graph, self.executable.options, self.executable.algebra)
+            pullback = self._pullbacks[wrt] = Pullbacks(graph, executable)
+        floats = [each for each, value in zip(cotangents, self.graph.outputs, strict=True) if value.type.dtype.is_float]
+        return pullback(*arrays, *floats)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
     """A captured function made ready for arguments of one kind.
 
     closed_over: what else it read; None where that cannot be compared, and it is captured again at each call
     unchanged: whether it would read the same now
+    pullbacks: none, or those of its graph
     """
 
     structure: Structure
@@ -44,6 +75,16 @@ class Ready:
     executable: Executable
     closed_over: ClosedOver | None
     unchanged: Callable[[], bool]
+    pullbacks: list[Pullbacks] = field(default_factory=list[Pullbacks])
+
+    def __call__(self, leaves: Sequence[object]) -> tuple[object, ...]:
+        """Run on the arrays of the arguments; PyTorch records it where one of them requires a gradient."""
+        arrays = (*leaves, *self.captured.captured)
+        if not requires_gradients(arrays):
+            return self.executable(*arrays)
+        if not self.pullbacks:
+            self.pullbacks.append(Pullbacks(self.captured.graph, self.executable))
+        return self.pullbacks[0](*arrays)
 
     def fits(self, structure: Structure, types: Sequence[Tensor]) -> bool:
         """Return whether it matches these arguments and the closure is unchanged."""
@@ -127,6 +168,7 @@ class QuickCall:
         ready = self.ready
         if not (ready.executable.called and self._match((arguments, keywords), leaves)):
             return None
-        if not ready.unchanged():
+        arrays = (*leaves, *ready.captured.captured)
+        if not ready.unchanged() or requires_gradients(arrays):
             return None
-        return ready.executable.again((*leaves, *ready.captured.captured))
+        return ready.executable.again(arrays)
