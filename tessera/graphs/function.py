@@ -5,13 +5,12 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from types import MethodType
 from typing import Final, Generic, ParamSpec, Self, TypeVar, cast
 
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call, function_source
-from tessera.core.errors.catalog import ArgumentCount, NotCalledYet, UnknownLevel
+from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.graph.text import to_text
 from tessera.core.placement.mesh_array import MeshArray
@@ -20,6 +19,7 @@ from tessera.graphs.declared import as_declared
 from tessera.graphs.executable import Executable, executable_of, known_executable
 from tessera.graphs.execution.prepared import GroupKernel
 from tessera.graphs.mesh_executable import MeshExecutable, placements_of
+from tessera.graphs.operands.keywords import require_parameters
 from tessera.graphs.raised import capture_launch
 from tessera.graphs.ready import RECENT_CAPTURES, Captured, QuickCall, Ready
 from tessera.graphs.structure import (
@@ -48,8 +48,6 @@ from tessera.session.session import resolve_target, session
 P = ParamSpec("P")
 R = TypeVar("R")
 _KEPT: Final = 256
-_OTHER_KEYWORDS: Final = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "min": "low", "max": "high"}
-"""Keywords of other libraries."""
 _CLOSURES: Final = 16
 """Closures whose plans for symbols are kept."""
 
@@ -146,14 +144,8 @@ class GraphFunction(Generic[P, R]):
 
     def _require_parameters(self, keywords: Mapping[str, object]) -> None:
         """Raise ArgumentCount for an unknown keyword."""
-        names = self._parameters
-        if names is None:
-            return
-        for name in keywords:
-            if name not in names:
-                close = next(iter(get_close_matches(_OTHER_KEYWORDS.get(name, name), names, 1)), "")
-                hint = f"did you mean {close}=?" if close else f"its parameters are {', '.join(names)}"
-                raise at_call(ArgumentCount(f"{self.name} has no parameter {name}", hint=hint))
+        if self._parameters is not None:
+            require_parameters(self.name, self._parameters, keywords)
 
     def _inline(self, leaves: Sequence[object], /, *arguments: P.args, **keywords: P.kwargs) -> R:
         del leaves

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index as index_of
 
 from tessera.core.base.dtypes import DType, computed_in, f32, i64, u64
 from tessera.core.errors.catalog import OperandMismatch
@@ -32,14 +33,31 @@ def axes_of(ndim: int, axis: int | Sequence[int] | None) -> tuple[int, ...]:
 
     Raises OperandMismatch for one that is not there, or twice.
     """
-    given = range(ndim) if axis is None else ([axis] if isinstance(axis, int) else axis)
-    for each in given:
-        if not -ndim <= each < ndim:
-            raise OperandMismatch(f"an array of {ndim} axes has no axis {each}")
-    axes = [each % ndim for each in given]
-    if len(set(axes)) != len(axes):
-        raise OperandMismatch(f"{tuple(given)} names an axis twice")
-    return tuple(sorted(axes))
+    return tuple(sorted(range(ndim) if axis is None else axes_in_order(ndim, axis)))
+
+
+def axes_in_order(ndim: int, axis: int | Sequence[int], *, repeated: bool = False) -> tuple[int, ...]:
+    """Return axes as numbers from 0, in the order in which they are named.
+
+    repeated: whether an axis may be named twice
+    Raises OperandMismatch for one that is not there, for one that is named twice, and for what is no integer.
+    """
+    numbers = axis if isinstance(axis, Sequence) else [axis]
+    axes = [axis_of(ndim, number) for number in numbers]
+    if len(set(axes)) != len(axes) and not repeated:
+        raise OperandMismatch(f"{tuple(numbers)} names an axis twice")
+    return tuple(axes)
+
+
+def axis_of(ndim: int, axis: int) -> int:
+    """Return one axis as a number from 0.  Raises OperandMismatch for one that is not there, and for no integer."""
+    try:
+        number = index_of(axis)
+    except TypeError:
+        raise OperandMismatch(f"axis={axis!r} is not one axis", hint="give an integer") from None
+    if not -ndim <= number < ndim:
+        raise OperandMismatch(f"an array of {ndim} axes has no axis {number}")
+    return number % ndim
 
 
 @dataclass(frozen=True, slots=True)

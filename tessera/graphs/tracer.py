@@ -11,9 +11,9 @@ from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Value
+from tessera.graphs.operands.array_methods import ArrayMethods
 from tessera.graphs.operands.indexing import linear_index, listed_indices, require_integers, subscript_of
 from tessera.graphs.operands.numbers import holds_outside, is_outside, literal
-from tessera.graphs.operands.updates import AbstractArray
 from tessera.graphs.shapes import axes_of, flat, matmul_labels, summed, working
 from tessera.graphs.trace import Trace, current_trace, is_operand
 from tessera.runtime.arrays.host import plain
@@ -25,7 +25,7 @@ _LISTED: Final = 64
 _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
 
 
-class Tracer(AbstractArray):
+class Tracer(ArrayMethods):
     """A value of a graph that is being captured.
 
     Arithmetic, comparisons, `@`, slices and the methods below add to the graph.  What needs the numbers themselves
@@ -159,21 +159,11 @@ class Tracer(AbstractArray):
 
     # Reductions
 
-    def sum(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> "Tracer":
-        """Sum along axes, or of everything."""
-        return reduce("sum", self, axis, keepdims=keepdims)
-
-    def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> "Tracer":
-        """Return the greatest along axes, or of everything."""
-        return reduce("max", self, axis, keepdims=keepdims)
-
-    def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> "Tracer":
-        """Return the least along axes, or of everything."""
-        return reduce("min", self, axis, keepdims=keepdims)
-
-    def mean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> "Tracer":
-        """Return the mean along axes, or of everything."""
-        return mean(self, axis, keepdims=keepdims)
+    def reduced(self, reduction: str, axis: int | Sequence[int] | None, *, keepdims: bool) -> "Tracer":
+        """Return the sum, the greatest ("max"), the least ("min") or the mean along axes."""
+        if reduction == "mean":
+            return mean(self, axis, keepdims=keepdims)
+        return reduce(reduction, self, axis, keepdims=keepdims)
 
 
 def as_tracer(value: object, trace: Trace | None = None) -> Tracer:

@@ -12,6 +12,7 @@ An operator on arrays is a graph of its own, compiled once for each kind of oper
 from typing import NoReturn
 
 from tessera.graphs.custom import custom
+from tessera.graphs.operands.array_methods import OPERATORS
 from tessera.ops.collectives import (
     all_gather,
     all_reduce,
@@ -24,13 +25,11 @@ from tessera.ops.collectives import (
 )
 from tessera.ops.definitions.arrays import (
     arange,
-    argmax,
     at,
     broadcast_to,
     concat,
     full,
     gather,
-    mean,
     one_hot,
     ones,
     pad,
@@ -39,17 +38,7 @@ from tessera.ops.definitions.arrays import (
     stack,
     take_along_axis,
     transpose,
-    var,
     zeros,
-)
-from tessera.ops.definitions.arrays import (
-    max_ as max,  # noqa: A004 - as NumPy calls it
-)
-from tessera.ops.definitions.arrays import (
-    min_ as min,  # noqa: A004
-)
-from tessera.ops.definitions.arrays import (
-    sum_ as sum,  # noqa: A004
 )
 from tessera.ops.definitions.complex_arrays import Complex
 from tessera.ops.definitions.control import cond, scan, while_
@@ -112,6 +101,7 @@ from tessera.ops.definitions.networks import (
     softmax_safe,
     split_qkv,
 )
+from tessera.ops.definitions.products import cumprod, prod
 from tessera.ops.definitions.quantization import cast, dequantize, quantize
 from tessera.ops.definitions.random import (
     dropout,
@@ -123,6 +113,45 @@ from tessera.ops.definitions.random import (
     split_key,
     uniform,
 )
+from tessera.ops.definitions.rearranging import (
+    expand_dims,
+    flatten,
+    flip,
+    moveaxis,
+    outer,
+    repeat,
+    roll,
+    squeeze,
+    swapaxes,
+    tile,
+    tril,
+    triu,
+    unfold,
+)
+from tessera.ops.definitions.reductions import (
+    all_ as all,  # noqa: A004
+)
+from tessera.ops.definitions.reductions import (
+    any_ as any,  # noqa: A004
+)
+from tessera.ops.definitions.reductions import (
+    argmax,
+    argmin,
+    count_nonzero,
+    mean,
+    std,
+    var,
+)
+from tessera.ops.definitions.reductions import (
+    max_ as max,  # noqa: A004 - as NumPy calls it
+)
+from tessera.ops.definitions.reductions import (
+    min_ as min,  # noqa: A004
+)
+from tessera.ops.definitions.reductions import (
+    sum_ as sum,  # noqa: A004
+)
+from tessera.ops.definitions.sorting import argsort, sort, top_k
 from tessera.ops.definitions.sparse import spmm
 from tessera.ops.definitions.spectral import fft, fft2d, ifft, ifft2d, rfft
 from tessera.ops.definitions.sums import cumsum, scatter_add
@@ -162,11 +191,15 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "all",
     "all_gather",
     "all_reduce",
     "all_to_all",
+    "any",
     "arange",
     "argmax",
+    "argmin",
+    "argsort",
     "at",
     "avg_pool1d",
     "avg_pool2d",
@@ -187,7 +220,9 @@ __all__ = [
     "conv_transpose2d",
     "conv_transpose3d",
     "cos",
+    "count_nonzero",
     "cross_entropy",
+    "cumprod",
     "cumsum",
     "custom",
     "dequantize",
@@ -197,9 +232,12 @@ __all__ = [
     "erf",
     "exp",
     "exp2",
+    "expand_dims",
     "fft",
     "fft2d",
     "flash_attention",
+    "flatten",
+    "flip",
     "floor",
     "fold_in",
     "full",
@@ -226,21 +264,26 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "moveaxis",
     "mse",
     "one_hot",
     "ones",
+    "outer",
     "pad",
     "permute",
     "poisson",
+    "prod",
     "quantize",
     "randn",
     "random_bits",
     "reduce_scatter",
     "relu",
+    "repeat",
     "reshape",
     "rfft",
     "rmsnorm",
     "rmsnorm_safe",
+    "roll",
     "rotary",
     "round",
     "rsqrt",
@@ -255,27 +298,38 @@ __all__ = [
     "softmax",
     "softmax_safe",
     "softplus",
+    "sort",
     "split",
     "split_key",
     "split_qkv",
     "spmm",
     "sqrt",
     "square",
+    "squeeze",
     "stack",
+    "std",
     "stop_gradient",
     "sum",
     "svd",
+    "swapaxes",
     "take_along_axis",
     "tanh",
+    "tile",
+    "top_k",
     "transpose",
     "triangular_solve",
+    "tril",
+    "triu",
     "trunc",
+    "unfold",
     "uniform",
     "var",
     "where",
     "while_",
     "zeros",
 ]
+
+OPERATORS.update({name: globals()[name] for name in __all__})
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -6,18 +6,20 @@ from typing import Final
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     "absolute": "op.abs(x)", "add": "x + y", "amax": "op.max(x, axis)", "amin": "op.min(x, axis)",
-    "bmm": "op.matmul(x, y)", "cat": "op.concat([x, y], axis)", "clamp": "op.clip(x, low, high)",
+    "bmm": "op.matmul(x, y)", "cat": "op.concat([x, y], axis)", "chunk": "op.split(x, parts, axis)",
+    "clamp": "op.clip(x, low, high)",
     "concatenate": "op.concat([x, y], axis)", "detach": "op.stop_gradient(x)", "divide": "x / y",
-    "dot": "op.matmul(x, y)", "elu": "op.where(x > 0, x, op.exp(op.minimum(x, 0)) - 1)", "expand_dims": "x[:, None]",
-    "flatten": "op.reshape(x, (-1,))", "flip": "x[::-1]", "hardtanh": "op.clip(x, -1, 1)",
+    "dot": "op.matmul(x, y)", "elu": "op.where(x > 0, x, op.exp(op.minimum(x, 0)) - 1)",
+    "hardtanh": "op.clip(x, -1, 1)",
     "layer_norm": "op.layernorm(x, weight, bias)", "leaky_relu": "op.maximum(x, 0.01 * x)",
     "linear": "op.gemm(x, w.T, b)",
     "mish": "x * op.tanh(op.softplus(x))", "mm": "op.matmul(x, y)", "multiply": "x * y", "negative": "-x",
     "permute_dims": "op.transpose(x, axes)", "pow": "x ** y", "power": "x ** y", "relu6": "op.clip(x, 0, 6)",
-    "rint": "op.round(x)", "rms_norm": "op.rmsnorm(x, weight)",
+    "ravel": "op.flatten(x)", "rint": "op.round(x)", "rms_norm": "op.rmsnorm(x, weight)",
     "scaled_dot_product_attention": "op.flash_attention(q, k, v)",
-    "squeeze": "op.reshape(x, shape)", "std": "op.sqrt(op.var(x, axis))", "subtract": "x - y",
-    "swish": "op.silu(x)", "take": "op.gather(x, index, axis)", "unsqueeze": "x[:, None]",
+    "subtract": "x - y",
+    "swish": "op.silu(x)", "take": "op.gather(x, index, axis)", "topk": "op.top_k(x, k, axis)",
+    "unsqueeze": "op.expand_dims(x, axis)",
 }  # fmt: skip
 """What to write instead of a function of NumPy, JAX or PyTorch."""
 

@@ -1,7 +1,7 @@
 """Values without numbers: Python and NumPy ask them for some, and are told what to write instead."""
 
 from abc import abstractmethod
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace
 from tessera.graphs.operands.numpy_functions import ARITHMETIC, COMPARISONS, MIRRORED, numpy_remedy
 from tessera.graphs.operands.operators import Operators
+
+Array: TypeAlias = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
+"""An operand or a result of an operator: an array of any library, or a value of a graph."""
 
 
 class AbstractValue(Operators):

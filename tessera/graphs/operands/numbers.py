@@ -3,15 +3,17 @@
 NumPy 2 does the same: a number that a dtype does not hold compares by its value, and is refused in arithmetic.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 
-from tessera.core.base.dtypes import DType, i64, u64
+from tessera.core.base.dtypes import DType, boolean, i64, u64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Literal, Number
+from tessera.runtime.arrays.host import plain
 
 _COMPARISONS: Final[Mapping[str, Callable[[Number, Number], bool]]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
@@ -46,6 +48,30 @@ def literal(number: Number, dtype: DType) -> Literal:
     except OverflowError:
         bits = int(number).bit_length()
         raise OperandMismatch(f"an integer of {bits} bits is no {dtype}", hint="give a float") from None
+
+
+def held_number(value: object, dtype: DType) -> Number:
+    """Return a number as an element of a dtype.
+
+    Raises OperandMismatch for one that the dtype does not hold: a float of integers, a finite one beyond a float's
+    range, an infinity of a format without any, anything but 0 and 1 of bools.
+    """
+    number = plain(value)
+    if not isinstance(number, bool | int | float):
+        raise OperandMismatch(f"{value!r} is no number", hint="give a Python number; op.where takes arrays")
+    if dtype.is_float:
+        literal(number, dtype)
+        with np.errstate(over="ignore"):
+            rounded = float(np.asarray(float(number)).astype(dtype.numpy))
+        if math.isfinite(number) == math.isfinite(rounded) and math.isnan(number) == math.isnan(rounded):
+            return float(number)
+        raise OperandMismatch(f"{number} is no {dtype}", hint="convert the array first: x.astype('f32')")
+    if dtype == boolean and number in (0, 1):
+        return bool(number)
+    if dtype == boolean or isinstance(number, float):
+        raise OperandMismatch(f"{number} is no {dtype}", hint="convert the array first: x.astype('f32')")
+    literal(number, dtype)
+    return int(number)
 
 
 def holds_outside(predicate: str, left: object, right: object) -> bool:

@@ -15,13 +15,15 @@ COMPARISONS: Final[Mapping[str, str]] = {
 MIRRORED: Final[Mapping[str, str]] = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 """Predicates with their operands the other way around."""
 OPERATORS: Final[Mapping[str, str]] = {
-    "absolute": "abs", "amax": "max", "amin": "min", "concatenate": "concat", "take": "gather",
+    "absolute": "abs", "amax": "max", "amin": "min", "concatenate": "concat", "ravel": "flatten", "take": "gather",
 }  # fmt: skip
 """Operators under other names than NumPy's."""
 SAME_NAMES: Final = frozenset((
-    "abs", "argmax", "broadcast_to", "ceil", "clip", "cos", "cumsum", "einsum", "exp", "exp2", "floor", "log", "log2",
-    "matmul", "max", "maximum", "mean", "min", "minimum", "pad", "reshape", "round", "sign", "sin", "split", "sqrt",
-    "square", "stack", "sum", "take_along_axis", "tanh", "transpose", "trunc", "var", "where",
+    "abs", "all", "any", "argmax", "argmin", "argsort", "broadcast_to", "ceil", "clip", "cos", "count_nonzero",
+    "cumprod", "cumsum", "einsum", "exp", "exp2", "expand_dims", "flip", "floor", "log", "log2", "matmul", "max",
+    "maximum", "mean", "min", "minimum", "moveaxis", "outer", "pad", "prod", "repeat", "reshape", "roll", "round",
+    "sign", "sin", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sum", "swapaxes",
+    "take_along_axis", "tanh", "tile", "transpose", "tril", "triu", "trunc", "var", "where",
 ))  # fmt: skip
 """Operators under NumPy's names."""
 

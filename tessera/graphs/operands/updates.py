@@ -204,7 +204,7 @@ def _masked(x: T, kind: str, taken: Subscript, numbers: Sequence[T], new: T) -> 
             if (affine.constant, step, count) == (0, 1, size):
                 continue
             source, inside = _inverse(coordinate, affine.constant, step, count)
-            if spread.shape[axis] > 1:
+            if spread.shape[axis] != 1:
                 spread = spread.picked(x.chosen(inside, source, -1), axis)
         inside = inside.reshape(*(size if other == axis else 1 for other in range(len(x.shape))))
         mask = inside if mask is None else mask & inside

@@ -1,6 +1,9 @@
-"""Operators that make, move, join, pick and reduce elements."""
+"""Operators that make, move, join and pick elements."""
 
+import math
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from operator import index as index_of
 from typing import Any
 
 from tessera.core.base.dtypes import BY_NAME, DType, i64
@@ -10,13 +13,13 @@ from tessera.core.graph.expr import Number
 from tessera.core.graph.index_maps import broadcast, window
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.operands.numbers import held_number
 from tessera.graphs.operands.updates import At
-from tessera.graphs.shapes import axes_of
+from tessera.graphs.shapes import axis_of
 from tessera.graphs.trace import current_trace
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
 
 Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
-Axes = int | Sequence[int] | None
 
 
 def arange(extent: int) -> Array:
@@ -61,60 +64,6 @@ def _outside(name: str) -> CannotTrace:
     return at_call(CannotTrace(message, hint=f"use numpy.{name} here"))
 
 
-def _axis(x: Array, axis: int) -> int:
-    """Return an axis counted from 0.  Raises OperandMismatch for one that is not there."""
-    return axes_of(x.ndim, axis)[0]
-
-
-@operator("sum")
-def sum_(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
-    """Sum along axes, or of everything; in f32 for shorter floats, in one fixed order."""
-    return as_tracer(x).sum(axis, keepdims=keepdims)
-
-
-@operator("max")
-def max_(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
-    """Return the greatest along axes, or of everything; NaN wins."""
-    return as_tracer(x).max(axis, keepdims=keepdims)
-
-
-@operator("min")
-def min_(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
-    """Return the least along axes, or of everything; NaN wins."""
-    return as_tracer(x).min(axis, keepdims=keepdims)
-
-
-@operator("mean")
-def mean(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
-    """Return the mean along axes, or of everything."""
-    return as_tracer(x).mean(axis, keepdims=keepdims)
-
-
-@operator("var")
-def var(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
-    """Return the variance (over the count) along axes, from what is left when the mean is taken off."""
-    given = as_tracer(x)
-    centred = given - given.mean(axis, keepdims=True)
-    return (centred * centred).mean(axis, keepdims=keepdims)
-
-
-@operator("argmax")
-def argmax(x: Array, axis: int = -1) -> Array:
-    """Return the index of the greatest along an axis, the first of equal ones, as i64.
-
-    Raises OperandMismatch for an axis without elements.
-    """
-    given = as_tracer(x)
-    axis = _axis(given, axis)
-    if not given.shape[axis]:
-        raise OperandMismatch(f"the greatest of no elements has no place: axis {axis} of {given.shape} is empty")
-    place = arange(given.shape[axis]).reshape(*(given.shape[axis] if n == axis else 1 for n in range(given.ndim)))
-    top = given == given.max(axis, keepdims=True)
-    # NaN equals nothing: where one is the greatest, look for it.
-    wins = top | (given != given)  # noqa: PLR0124
-    return tracer.select(wins, place, given.shape[axis]).min(axis)
-
-
 @operator("reshape")
 def reshape(x: Array, shape: Sequence[int]) -> Array:
     """Return the same elements in row-major order in another shape; -1 stands for what is left."""
@@ -144,7 +93,7 @@ def concat(arrays: Sequence[Array], axis: int = 0) -> Array:
     """Join arrays along an axis.  Raises OperandMismatch for no arrays, and for extents or dtypes that differ."""
     values = _several(arrays)
     first = values[0]
-    place = _axis(first, axis)
+    place = axis_of(first.ndim, axis)
     for each in values[1:]:
         rest = [shape[:place] + shape[place + 1 :] for shape in (each.shape, first.shape)]
         if rest[0] != rest[1] or each.dtype != first.dtype:
@@ -156,7 +105,7 @@ def concat(arrays: Sequence[Array], axis: int = 0) -> Array:
 def stack(arrays: Sequence[Array], axis: int = 0) -> Array:
     """Join arrays of one shape along a new axis."""
     values = [each[..., None] for each in _several(arrays)]
-    place = _axis(values[0], axis)
+    place = axis_of(values[0].ndim, axis)
     order = [*range(place), values[0].ndim - 1, *range(place, values[0].ndim - 1)]
     return concat([each.transpose(*order) for each in values], axis=place)
 
@@ -169,30 +118,100 @@ def _several(arrays: Sequence[Array]) -> list[Array]:
 
 
 @operator("split")
-def split(x: Array, parts: int, axis: int = -1) -> tuple[Array, ...]:
-    """Cut an axis into equal parts.  Raises OperandMismatch where it does not come out even."""
-    given = as_tracer(x)
-    place = _axis(given, axis)
-    if parts < 1 or given.shape[place] % parts:
-        raise OperandMismatch(f"{given.shape[place]} elements do not make {parts} equal parts")
-    each = given.shape[place] // parts
-    front = (slice(None),) * place
-    return tuple(given[(*front, slice(n * each, (n + 1) * each))] for n in range(parts))
+def split(x: Array, parts: int | Sequence[int], axis: int = -1) -> tuple[Array, ...]:
+    """Cut an axis into pieces.
+
+    parts: how many pieces of equal size, or the size of each, as PyTorch's `split_with_sizes`; NumPy's lists are the
+      positions of the cuts instead
+    Raises OperandMismatch for sizes that do not add up to the extent, and where equal pieces do not come out even.
+    """
+    array = as_tracer(x)
+    axis = axis_of(array.ndim, axis)
+    sizes = _sizes(array.shape[axis], parts, axis)
+    ends = list(accumulate(sizes))
+    front = (slice(None),) * axis
+    return tuple(array[(*front, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True))
+
+
+def _sizes(extent: int, parts: int | Sequence[int], axis: int) -> list[int]:
+    """Return the sizes of the pieces of an axis.  Raises OperandMismatch."""
+    if not isinstance(parts, Sequence):
+        count = index_of(parts)
+        if count < 1 or extent % count:
+            hint = "give their sizes instead: op.split(x, [2, 3], axis)"
+            raise OperandMismatch(f"{extent} elements do not make {count} equal parts", hint=hint)
+        return [extent // count] * count
+    sizes = [index_of(size) for size in parts]
+    if not sizes or any(size < 0 for size in sizes) or sum(sizes) != extent:
+        raise OperandMismatch(
+            f"sizes {sizes} add up to {sum(sizes)}, and axis {axis} has {extent} elements",
+            hint=_sizes_hint(sizes, extent),
+        )
+    return sizes
+
+
+def _sizes_hint(numbers: Sequence[int], extent: int) -> str:
+    """Return what to write instead of numbers that are no sizes: NumPy's positions, perhaps."""
+    cuts = [0, *numbers, extent]
+    sizes = [after - before for before, after in pairwise(cuts)]
+    if numbers and all(size >= 0 for size in sizes):
+        return f"give sizes, not the positions of cuts as NumPy: {sizes} cuts at {list(numbers)}"
+    return "give one size or more, each 0 or more, that add up to the extent"
 
 
 @operator("pad")
-def pad(x: Array, widths: Sequence[tuple[int, int]]) -> Array:
-    """Put zeros before and behind each axis; a width below 0 cuts off.  Raises OperandMismatch."""
-    given = as_tracer(x)
-    if len(widths) != given.ndim:
-        raise OperandMismatch(
-            f"{len(widths)} pairs of widths for {given.ndim} axes", hint="give (before, behind) an axis"
-        )
-    extents = [size + before + behind for size, (before, behind) in zip(given.shape, widths, strict=True)]
+def pad(x: Array, widths: int | Sequence[int] | Sequence[tuple[int, int]], value: Number = 0) -> Array:
+    """Put a number before and after each axis.
+
+    widths: (before, after) per axis, or one such pair for an array of one axis, or one number for all sides; a width
+      below 0 cuts elements off
+    value: a number that the dtype of x holds: an infinity for floats, a bool for bools
+    Raises OperandMismatch for other widths, and for a number that the dtype does not hold.
+    """
+    array = as_tracer(x)
+    pairs = _pairs(widths, array.ndim)
+    number = held_number(value, array.dtype)
+    extents = [size + before + after for size, (before, after) in zip(array.shape, pairs, strict=True)]
     if any(extent < 0 for extent in extents):
-        raise OperandMismatch(f"widths {tuple(widths)} cut off more than {given.shape} has")
-    starts = [-before for before, _ in widths]
-    return given.of(given.trace.builder.view(given.value, window(given.shape, starts, [1] * given.ndim, extents)))
+        raise OperandMismatch(f"widths {tuple(pairs)} cut off more than {array.shape} has")
+    starts = [-before for before, _ in pairs]
+    view = window(array.shape, starts, [1] * array.ndim, extents)
+    padded = array.of(array.trace.builder.view(array.value, view))
+    if not view.padded or (number == 0 and math.copysign(1.0, number) > 0.0):
+        return padded
+    return tracer.select(_inside(padded, array.shape, pairs), padded, number)
+
+
+def _inside(padded: Tracer, shape: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Tracer:
+    """Return which elements of a padded array, one of `shape` before, are elements of that."""
+    tests: list[Tracer] = []
+    for axis, (size, (before, after)) in enumerate(zip(shape, pairs, strict=True)):
+        index = padded.iota(padded.shape[axis]).reshape(*(-1 if n == axis else 1 for n in range(padded.ndim)))
+        tests += [index >= before] if before > 0 else []
+        tests += [index < before + size] if after > 0 else []
+    inside, *others = tests
+    for test in others:
+        inside = inside & test
+    return inside
+
+
+def _pairs(widths: int | Sequence[int] | Sequence[tuple[int, int]], ndim: int) -> list[tuple[int, int]]:
+    """Return the widths before and after each axis.  Raises OperandMismatch."""
+    if not isinstance(widths, Sequence):
+        return [(index_of(widths), index_of(widths))] * ndim
+    pairs: list[int | Sequence[int]] = list(widths)
+    numbers = [width for width in pairs if not isinstance(width, Sequence)]
+    if ndim == 1 and len(numbers) == len(pairs) == 2:
+        pairs = [numbers]
+    hint = "give (before, after) per axis, or one number for all sides"
+    if len(pairs) != ndim:
+        raise OperandMismatch(f"{len(pairs)} pairs of widths for {ndim} axes", hint=hint)
+    checked: list[tuple[int, int]] = []
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise OperandMismatch(f"{pair} is no pair of widths", hint=hint)
+        checked.append((index_of(pair[0]), index_of(pair[1])))
+    return checked
 
 
 @operator("gather")
@@ -202,7 +221,7 @@ def gather(x: Array, index: Array, axis: int = 0) -> Array:
     Indices outside of the axis give 0: they cannot raise, since they are known when the graph runs.
     """
     given = as_tracer(x, trace_of(x, index))
-    return tracer.gather(given, index, _axis(given, axis))
+    return tracer.gather(given, index, axis_of(given.ndim, axis))
 
 
 def at(x: Array) -> At[Tracer]:
@@ -228,7 +247,7 @@ def take_along_axis(x: Array, index: Array, axis: int) -> Array:
     """
     trace = trace_of(x, index)
     values, picked = as_tracer(x, trace), indices(index, trace)
-    number = _axis(values, axis)
+    number = axis_of(values.ndim, axis)
     if picked.ndim != values.ndim:
         raise OperandMismatch(
             f"indices of {picked.shape} do not have as many axes as x of {values.shape}", hint="insert axes of extent 1"

@@ -14,7 +14,7 @@ from tessera.core.graph.graph import Routine, Tensor
 from tessera.graphs import tracer
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
-from tessera.graphs.shapes import axes_of
+from tessera.graphs.shapes import axis_of
 from tessera.graphs.tracer import Tracer
 from tessera.ops.definitions.arrays import arange, pad
 from tessera.ops.definitions.complex_arrays import Complex, Operand, parts_of
@@ -63,7 +63,7 @@ def rfft(x: Array, axis: int = -1, *, exact: bool = False) -> Complex:
     if isinstance(x, tuple | list | Complex):
         raise OperandMismatch("rfft takes a real array", hint="use op.fft for a pair (real, imag)")
     given, dtype = widened(x)
-    place = axes_of(given.ndim, axis)[0]
+    place = axis_of(given.ndim, axis)
     _require_elements(given.shape, [place])
     rows = _last(given, [place])
     kept = rows.shape[-1] // 2 + 1
@@ -77,7 +77,7 @@ def rfft(x: Array, axis: int = -1, *, exact: bool = False) -> Complex:
 def _transformed(x: Operand, axes: Sequence[int], *, inverse: bool, exact: bool) -> Complex:
     state, paired, dtype = parts_of(x)
     shape = state.shape[:-1] if paired else state.shape
-    places = [axes_of(len(shape), axis)[0] for axis in axes]
+    places = [axis_of(len(shape), axis) for axis in axes]
     _require_elements(shape, places)
     scale = 1.0
     for place in places:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.shapes import axes_of, summed, working
+from tessera.graphs.shapes import axis_of, summed, working
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
 from tessera.ops.definitions.arrays import arange, pad
 
@@ -16,19 +16,19 @@ BLOCK: Final = 64
 
 
 @operator("cumsum")
-def cumsum(x: Array, axis: int = -1) -> Array:
+def cumsum(x: Array, axis: int | None = -1) -> Array:
     """Return the running sums along an axis, as NumPy's `cumsum`: floats of 16 bits in f32, integers in 64 bits.
 
     In blocks of 64 the sums are made directly; what comes before a block is the running sum of the totals of blocks,
-    made in the same way, and added last.  Raises OperandMismatch for an axis that is not there.
+    made in the same way, and added last.  axis: None: of all elements in row-major order.  Raises OperandMismatch for
+    an axis that is not there.
     """
-    given = as_tracer(x)
-    place = axes_of(given.ndim, axis)[0]
-    dtype = summed(given.dtype)
-    order = [*(each for each in range(given.ndim) if each != place), place]
-    back = [order.index(each) for each in range(given.ndim)]
-    made = _running(given.astype(working(dtype)).transpose(*order))
-    return made.transpose(*back).astype(dtype)
+    array = as_tracer(x)
+    array = array.reshape(-1) if axis is None else array
+    number, dtype = 0 if axis is None else axis_of(array.ndim, axis), summed(array.dtype)
+    order = [*(n for n in range(array.ndim) if n != number), number]
+    sums = _running(array.astype(working(dtype)).transpose(*order))
+    return sums.transpose(*(order.index(n) for n in range(array.ndim))).astype(dtype)
 
 
 def _running(x: Tracer) -> Tracer:
@@ -55,7 +55,7 @@ def scatter_add(x: Array, index: Array, values: Array, axis: int = 0) -> Array:
     """
     trace = trace_of(x, index, values)
     given, places, added = as_tracer(x, trace), indices(index, trace), as_tracer(values, trace)
-    place = axes_of(given.ndim, axis)[0]
+    place = axis_of(given.ndim, axis)
     wanted = (*given.shape[:place], *places.shape, *given.shape[place + 1 :])
     if added.shape != wanted:
         raise OperandMismatch(f"values of {added.shape} at indices of {places.shape}", hint=f"give {wanted}")

@@ -14,10 +14,11 @@ from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import Affine, IndexMap, Term, window
 from tessera.graphs import tracer
 from tessera.graphs.function import GraphFunction, operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
-from tessera.ops.images.spatial import Array, PerAxis, WindowAxis, per_axis
+from tessera.ops.images.spatial import PerAxis, WindowAxis, per_axis
 
 
 def _max_pool(rank: int) -> GraphFunction[..., Array]:

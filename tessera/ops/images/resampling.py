@@ -9,11 +9,11 @@ from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import broadcast
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
 from tessera.ops.images.pooling import by_parts
-from tessera.ops.images.spatial import Array
 
 _RANKS: Final = {
     "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bilinear": (2,), "trilinear": (3,),

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import Affine, Term
 
-Array: TypeAlias = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
-"""An array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured."""
 PerAxis: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""
 Padding: TypeAlias = int | str | Sequence[int | tuple[int, int]]

@@ -3,6 +3,7 @@
 # Operators take arrays of any library and return the same kind, which their types cannot say.
 # pyright: reportArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 
 from support.operators import INTEGERS, Array
 from tessera import graph, op
-from tessera.core.base.dtypes import boolean, f32, i8, i64, u8, u64
+from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, fp8_e4m3, fp8_e5m2, i8, i64, u8, u64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Literal
 from tessera.core.settings import overridden
-from tessera.graphs.operands.numbers import clipped_bounds, holds_outside, is_outside, literal, range_of
+from tessera.graphs.operands.numbers import clipped_bounds, held_number, holds_outside, is_outside, literal, range_of
 
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq,
                "ne": operator.ne}  # fmt: skip
@@ -117,3 +118,35 @@ def test_sums_of_integers_have_room_as_numpys_do():
         for got, want in ((op.sum(x), np.sum(x)), (op.cumsum(x), np.cumsum(x))):
             assert np.asarray(got).dtype == want.dtype
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "held"),
+    [
+        (3, f16, 3.0), (math.inf, bf16, math.inf), (-0.0, f32, -0.0), (np.float32(0.5), f64, 0.5), (True, i8, 1),
+        (-128, i8, -128), (2**64 - 1, u64, 2**64 - 1), (1, boolean, True), (0.0, boolean, False), (448, fp8_e4m3, 448.0),
+        (math.inf, fp8_e5m2, math.inf), (True, f32, 1.0),
+    ],
+)  # fmt: skip
+def test_numbers_that_a_dtype_holds(number: object, dtype: DType, held: float):
+    got = held_number(number, dtype)
+    assert (got, type(got)) == (held, type(held))
+    assert math.copysign(1, got) == math.copysign(1, held)
+
+
+def test_nan_is_a_float():
+    assert math.isnan(held_number(math.nan, f16))
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "message"),
+    [
+        (128, i8, "128 is no i8"), (0.5, i64, "0.5 is no i64"), (math.inf, u8, "inf is no u8"), (1.0, i8, "1.0 is no i8"),
+        (2, boolean, "2 is no bool"), (70000, f16, "70000 is no f16"), (1e39, f32, r"1e\+39 is no f32"),
+        (math.inf, fp8_e4m3, "inf is no fp8_e4m3"), (10**400, f64, "is no f64"), ("x", f32, "'x' is no number"),
+        (1j, f32, "is no number"),
+    ],
+)  # fmt: skip
+def test_numbers_that_a_dtype_does_not_hold(number: object, dtype: DType, message: str):
+    with pytest.raises(OperandMismatch, match=message):
+        held_number(number, dtype)

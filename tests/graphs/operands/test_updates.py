@@ -57,6 +57,12 @@ def test_slices_and_numbers(data: st.DataObject):
     )
 
 
+def test_slices_of_nothing_change_nothing():
+    for index, shape in ((np.s_[:, :0], (5,)), (np.s_[:, None, :0], (1, 1, 1))):
+        new = np.ones((4, *shape[1:-1], 0, 6)) if len(shape) == 1 else np.ones(shape)
+        np.testing.assert_array_equal(traced(X, index, "set", new.astype(np.float32)), X)
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_index_arrays(data: st.DataObject):

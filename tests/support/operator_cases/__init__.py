@@ -7,9 +7,11 @@ from support.operator_cases.elements_and_arrays import ARRAYS, ELEMENTS
 from support.operator_cases.images import IMAGES
 from support.operator_cases.networks import CONTROL, NETWORKS, RANDOM
 from support.operator_cases.products import PRODUCTS, TRANSFORMS
+from support.operator_cases.rearranging import REARRANGING, REDUCTIONS
 
 __all__ = ["CASES", "Case", "Spec"]
 
 CASES: Final[dict[str, Case]] = {
-    **ELEMENTS, **ARRAYS, **PRODUCTS, **TRANSFORMS, **IMAGES, **RANDOM, **NETWORKS, **CONTROL,
+    **ELEMENTS, **ARRAYS, **REARRANGING, **REDUCTIONS, **PRODUCTS, **TRANSFORMS, **IMAGES, **RANDOM, **NETWORKS,
+    **CONTROL,
 }  # fmt: skip
