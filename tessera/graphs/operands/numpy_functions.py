@@ -19,9 +19,12 @@ OPERATORS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Operators under other names than NumPy's."""
 SAME_NAMES: Final = frozenset((
-    "abs", "argmax", "broadcast_to", "ceil", "clip", "cos", "cumsum", "einsum", "exp", "exp2", "floor", "log", "log2",
-    "matmul", "max", "maximum", "mean", "min", "minimum", "pad", "reshape", "round", "sign", "sin", "split", "sqrt",
-    "square", "stack", "sum", "take_along_axis", "tanh", "transpose", "trunc", "var", "where",
+    "abs", "argmax", "broadcast_to", "ceil", "clip", "copysign", "cos", "cosh", "cumsum", "einsum", "exp", "exp2",
+    "expm1", "floor", "floor_divide", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",
+    "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "min",
+    "minimum", "mod", "nan_to_num", "pad", "power", "reciprocal", "remainder", "reshape", "round", "sign", "sin",
+    "sinh", "split", "sqrt", "square", "stack", "sum", "take_along_axis", "tan", "tanh", "transpose", "trunc", "var",
+    "where",
 ))  # fmt: skip
 """Operators under NumPy's names."""
 

@@ -4,11 +4,14 @@ from typing import Final
 
 from support.operator_cases.case import Case, Spec
 from support.operator_cases.elements_and_arrays import ARRAYS, ELEMENTS
+from support.operator_cases.functions import ACTIVATIONS, NUMBERS
 from support.operator_cases.networks import CONTROL, NETWORKS, RANDOM
+from support.operator_cases.normalizations import NORMALIZATIONS
 from support.operator_cases.products import PRODUCTS, TRANSFORMS
 
 __all__ = ["CASES", "Case", "Spec"]
 
 CASES: Final[dict[str, Case]] = {
-    **ELEMENTS, **ARRAYS, **PRODUCTS, **TRANSFORMS, **RANDOM, **NETWORKS, **CONTROL,
+    **ELEMENTS, **ARRAYS, **PRODUCTS, **TRANSFORMS, **RANDOM, **NETWORKS, **CONTROL, **ACTIVATIONS,
+    **NUMBERS, **NORMALIZATIONS,
 }  # fmt: skip
