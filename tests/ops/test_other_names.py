@@ -23,7 +23,7 @@ def test_what_is_recommended_exists():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("leaky_relu", ": write op.maximum(x, 0.01 * x)"), ("cat", ": write op.concat([x, y], axis)"),
+        ("swish", ": write op.silu(x)"), ("cat", ": write op.concat([x, y], axis)"),
         ("sofmax", ": did you mean op.softmax?"), ("layernrm", ": did you mean op.layernorm?"), ("qqq", ""),
     ],
 )  # fmt: skip

@@ -19,11 +19,14 @@ OPERATORS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Operators under other names than NumPy's."""
 SAME_NAMES: Final = frozenset((
-    "abs", "all", "any", "argmax", "argmin", "argsort", "broadcast_to", "ceil", "clip", "cos", "count_nonzero",
-    "cumprod", "cumsum", "einsum", "exp", "exp2", "expand_dims", "flip", "floor", "log", "log2", "matmul", "max",
-    "maximum", "mean", "min", "minimum", "moveaxis", "outer", "pad", "prod", "repeat", "reshape", "roll", "round",
-    "sign", "sin", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sum", "swapaxes",
-    "take_along_axis", "tanh", "tile", "transpose", "tril", "triu", "trunc", "var", "where",
+    "abs", "all", "any", "argmax", "argmin", "argsort", "broadcast_to", "ceil", "clip", "copysign", "cos", "cosh",
+    "count_nonzero", "cumprod", "cumsum", "einsum", "exp", "exp2", "expand_dims", "expm1", "flip", "floor",
+    "floor_divide", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logaddexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "min",
+    "minimum", "mod", "moveaxis", "nan_to_num", "outer", "pad", "power", "prod", "reciprocal", "remainder",
+    "repeat", "reshape", "roll", "round", "sign", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "sum", "swapaxes", "take_along_axis", "tan", "tanh", "tile", "transpose", "tril", "triu",
+    "trunc", "var", "where",
 ))  # fmt: skip
 """Operators under NumPy's names."""
 

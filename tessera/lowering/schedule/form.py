@@ -336,6 +336,8 @@ def loadable(access: Access, blocked: Sequence[int], found: Form) -> bool:
     by parts of their index, as heads do that share keys.  Rows and columns of a product may have longer steps, see
     `in_steps`.  What a block reads beyond the group's axis must lie outside the array too, or be of no consequence.
     """
+    if found.kind == MAPS and _is_diagonal(access):  # any axis may be blocked when its neighbors are joined
+        return False
     seen: list[int] = []
     multiplies = found.kind == PRODUCT
     if multiplies:
@@ -355,6 +357,12 @@ def loadable(access: Access, blocked: Sequence[int], found: Form) -> bool:
         if term.scale != step or (access.padded and not multiplies) or unended:
             return False
     return len(set(seen)) == len(seen)
+
+
+def _is_diagonal(access: Access) -> bool:
+    """Return whether an axis of the group goes along several axes of the array at once."""
+    whole = [term.axis for affine in access.index for term in affine.terms if term.divisor == 1 and not term.modulus]
+    return len(set(whole)) < len(whole)
 
 
 def in_steps(access: Access, kept: Collection[int], step: int) -> Access:

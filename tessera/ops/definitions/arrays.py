@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from operator import index as index_of
-from typing import Any
 
 from tessera.core.base.dtypes import BY_NAME, DType, i64
 from tessera.core.errors.call_site import at_call
@@ -13,13 +12,12 @@ from tessera.core.graph.expr import Number
 from tessera.core.graph.index_maps import broadcast, window
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.operands.numbers import held_number
 from tessera.graphs.operands.updates import At
 from tessera.graphs.shapes import axis_of
 from tessera.graphs.trace import current_trace
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
-
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 
 
 def arange(extent: int) -> Array:

@@ -3,19 +3,19 @@
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, trace_of
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
 from tessera.runtime.arrays.interop import library_of
 
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 _COMPLEX: Final = {"float32": "complex64", "float64": "complex128"}
 Operand: TypeAlias = "Array | tuple[Array, Array] | Complex"
 

@@ -12,11 +12,11 @@ from tessera.core.graph.bodies import BRANCH, LOOP, WHILE
 from tessera.core.graph.graph import Tensor, Value
 from tessera.graphs.bodies import Arrays, CapturedBody, arrays_in, capture_body, listed, mismatch
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.structure import Branch, Structure, leaves_in, unflatten
 from tessera.graphs.trace import Trace
 from tessera.graphs.tracer import Tracer, as_tracer, compare, trace_of
 
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 Nested = Any  # an array, a number, or tuples, lists, dicts and dataclasses of these
 
 

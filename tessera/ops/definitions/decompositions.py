@@ -6,7 +6,7 @@ through CuPy on a GPU.  Their derivatives are operators.
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.build import broadcast_shape
@@ -15,12 +15,12 @@ from tessera.core.program.program import Attribute
 from tessera.graphs import tracer
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.ops.definitions.arrays import arange, broadcast_to
 from tessera.ops.definitions.floats import widened
 from tessera.ops.libraries import linear_algebra
 
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 Options = Mapping[str, Attribute]
 
 

@@ -1,24 +1,16 @@
 """Operators that work element by element."""
 
-import math
 from collections.abc import Sequence
-from typing import Any, Final
 
 from tessera.core.base.dtypes import DType
-from tessera.core.errors.catalog import OperandMismatch
-from tessera.core.graph.expr import Argument, Literal, Number, apply
-from tessera.core.program.spec import IN_RANGE
+from tessera.core.graph.expr import Number
 from tessera.graphs import tracer
 from tessera.graphs.custom import custom
 from tessera.graphs.function import GraphFunction, operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.operands.numbers import clipped_bounds
-from tessera.graphs.tracer import Tracer, apply_expr, as_tracer
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.floats import widened
-
-LOGISTIC_BOUND: Final = 1000.0
-"""Beyond it exp(-|x|) is 0 in f64."""
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
-"""An operand or a result: an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured."""
 
 
 def _unary(name: str, opcode: str, summary: str) -> GraphFunction[[Array], Array]:
@@ -146,72 +138,3 @@ def _no_cotangents(inputs: Sequence[Array], outputs: Sequence[Array], cotangents
 def stop_gradient(x: Array) -> Array:
     """Return x, with a derivative of 0: a constant to derivatives of every order, as PyTorch's `detach`."""
     return as_tracer(x)
-
-
-@operator("relu")
-def relu(x: Array) -> Array:
-    """Return x where it is positive, else 0; its derivative at 0 is 0."""
-    return tracer.binary("max", 0, x)
-
-
-@operator("sigmoid")
-def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)); floats of 16 bits are computed in f32 and rounded once."""
-    wide, dtype = widened(x)
-    decay = tracer.unary("exp", _below(wide))
-    return (tracer.select(wide > 0.0, 1.0, decay) * _reciprocal(1.0 + decay)).astype(dtype)
-
-
-@operator("silu")
-def silu(x: Array) -> Array:
-    """Return x * sigmoid(x) (Elfwing et al. 2018, "swish")."""
-    wide, dtype = widened(x)
-    # max(x, 0) - |x| sigmoid(-|x|), where |x| ends at a bound: an infinity meets no derivative that is 0.
-    near = tracer.binary("max", _below(wide), -LOGISTIC_BOUND)
-    decay = tracer.unary("exp", near)
-    return (tracer.binary("max", 0.0, wide) + near * (decay * _reciprocal(1.0 + decay))).astype(dtype)
-
-
-@operator("gelu")
-def gelu(x: Array, approximate: str = "none") -> Array:
-    """Return x times the normal distribution function of x (Hendrycks and Gimpel 2016).
-
-    approximate: "none", or "tanh" for 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).  Raises OperandMismatch for
-    another name.
-    """
-    if approximate not in ("none", "tanh"):
-        raise OperandMismatch(f"gelu has no approximation {approximate!r}", hint='choose "none" or "tanh"')
-    wide, dtype = widened(x)
-    if approximate == "tanh":
-        inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * (wide * wide * wide))
-        made = 0.5 * wide * (1.0 + tracer.unary("tanh", inner))
-    else:
-        made = 0.5 * wide * (1.0 + tracer.unary("erf", wide * math.sqrt(0.5)))
-    return made.astype(dtype)
-
-
-@operator("softplus")
-def softplus(x: Array) -> Array:
-    """Return log(1 + exp(x)) without overflow or cancellation: max(x, 0) + log1p(exp(-|x|))."""
-    wide, dtype = widened(x)
-    return (tracer.binary("max", 0.0, wide) + _log1p_of_fraction(tracer.unary("exp", _below(wide)))).astype(dtype)
-
-
-def _below(x: Tracer) -> Tracer:
-    """Return -|x|, whose derivative at 0 is that of x: beside `max(0, x)`, whose own is 0 there."""
-    return tracer.binary("min", x, -x)
-
-
-def _reciprocal(x: Tracer) -> Tracer:
-    """Return one over numbers from 1 to 2, for which no target has to look for anything else."""
-    return apply_expr(apply("div", Literal(1.0, x.dtype), Argument(0, x.dtype), predicate=IN_RANGE), [x])
-
-
-def _log1p_of_fraction(x: Tracer) -> Tracer:
-    """Return log(1 + x) for x in [0, 1] with all digits of a small x: what 1 + x loses is added at first order.
-
-    Compensated as by Kahan: with u = 1 + x rounded, x - (u - 1) is exact, and log(1 + x) = log(u) + (x - (u - 1)) / u
-    up to its square.
-    """
-    rounded = 1.0 + x
-    return tracer.unary("log", rounded) + (x - (rounded - 1.0)) * _reciprocal(rounded)

@@ -1,17 +1,14 @@
-"""Contractions: matmul, gemm, einsum."""
+"""Matrix products: matmul, gemm, linear."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from tessera.core.base.dtypes import boolean
+from tessera.core.base.dtypes import DType, promote
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.scaled import Scaled
 from tessera.graphs.scaled_calls import product
+from tessera.graphs.shapes import working
 from tessera.graphs.tracer import as_tracer, contraction, trace_of
-
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 
 
 @operator("matmul")
@@ -60,70 +57,39 @@ def _scaled_product(a: Array, b: Array, tile_shape: tuple[int, ...], *, exact: b
     return product(x, y, tile_shape=tile_shape, exact=exact)
 
 
-@operator("einsum")
-def einsum(subscripts: str, *operands: Array) -> Array:
-    """Sum products over named axes, as NumPy's `einsum`: `einsum("bhik,bhjk->bhij", q, k)`.
+@operator("linear")
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """Return x weight^T + bias, as PyTorch's layers have it: [..., in] and [out, in] give [..., out].
 
-    Each letter is an axis, once an operand; without `->` the result has those named once, in alphabetical order.  Of
-    more than two operands the first two are multiplied first.  Raises OperandMismatch.
+    bias: [out].  A weight [in] gives [...], with a bias without axes.  Products are summed in f32 (f64 for f64), the
+    bias is added to the sums, and both are rounded once.  x and weight may be Scaled.
+    Raises OperandMismatch for extents that do not fit.
     """
-    inputs, _, output = subscripts.replace(" ", "").partition("->")
-    terms = inputs.split(",")
-    if len(terms) != len(operands) or not all(term.isalpha() or not term for term in terms):
-        raise OperandMismatch(f"{subscripts!r} names {len(terms)} operands, and there are {len(operands)}")
-    if "->" not in subscripts:
-        output = "".join(sorted(letter for letter in set(inputs) - {","} if inputs.count(letter) == 1))
-    trace = trace_of(*operands)
-    values = [as_tracer(each, trace) for each in operands]
-    _check_terms(terms, values, output)
-    left, term = values[0], terms[0]
-    for number, (right, other) in enumerate(zip(values[1:], terms[1:], strict=True), 2):
-        needed = output + "".join(terms[number:])
-        letters = dict.fromkeys(term + other)
-        wanted = output if number == len(values) else "".join(letter for letter in letters if letter in needed)
-        left, term = _product(left, term, right, other, wanted), wanted
-    if term != output:
-        gone = [axis for axis, letter in enumerate(term) if letter not in output]
-        left = left.sum(gone) if gone else left
-        rest = [letter for letter in term if letter in output]
-        left = left.transpose(*(rest.index(letter) for letter in output)) if rest != list(output) else left
-    return left
+    if isinstance(x, Scaled) or isinstance(weight, Scaled):
+        total = _scaled_product(x, weight.T, (), exact=False, compute="")
+        return total if bias is None else total + bias
+    trace = trace_of(x, weight, bias)
+    rows, columns = as_tracer(x, trace), as_tracer(weight, trace)
+    if not rows.ndim or columns.ndim not in (1, 2) or rows.shape[-1] != columns.shape[-1]:
+        raise OperandMismatch(
+            f"x of {rows.shape} and a weight of {columns.shape} have no inner extent in common",
+            hint="give x [..., in] and a weight [out, in]; op.matmul takes one that is [in, out]",
+        )
+    rank = rows.ndim - 1
+    labels = ((*range(rank), rank + 1), (*range(rank, rank + columns.ndim - 1), rank + 1))
+    result = tuple(range(rank + columns.ndim - 1))
+    if bias is None:
+        return contraction(rows, columns, labels, result)
+    shift = as_tracer(bias, trace)
+    if shift.shape != columns.shape[:-1]:
+        raise OperandMismatch(
+            f"a bias of {shift.shape} for a weight of {columns.shape}", hint=f"give it the shape {columns.shape[:-1]}"
+        )
+    met = promote(promote(rows.dtype, columns.dtype), shift.dtype)
+    total = contraction(rows, columns, labels, result, dtype=_sums_of(promote(rows.dtype, columns.dtype)))
+    return (total + shift).astype(met)
 
 
-def _check_terms(terms: Sequence[str], values: Sequence[Array], output: str) -> None:
-    extents: dict[str, int] = {}
-    for term, value in zip(terms, values, strict=True):
-        if len(term) != value.ndim or len(set(term)) < len(term):
-            raise OperandMismatch(f"{term!r} does not name the {value.ndim} axes of {value.shape}, each once")
-        for letter, extent in zip(term, value.shape, strict=True):
-            if extents.setdefault(letter, extent) != extent:
-                raise OperandMismatch(f"axis {letter!r} has {extents[letter]} and {extent} elements")
-    if missing := set(output) - set(extents):
-        raise OperandMismatch(f"no operand has the axis {', '.join(sorted(missing))}")
-
-
-def _product(left: Array, term: str, right: Array, other: str, wanted: str) -> Array:
-    """Multiply two operands; axes that only one of them has, and that are not wanted, are summed first."""
-    left, term = _without(left, term, set(other) | set(wanted))
-    right, other = _without(right, other, set(term) | set(wanted))
-    letters = {letter: number for number, letter in enumerate(dict.fromkeys(wanted + term + other))}
-    labels = [[letters[letter] for letter in each] for each in (term, other)]
-    if all(letter in wanted for letter in term + other):  # nothing is summed
-        rank = len(wanted)
-        places = [wanted.index(letter) for letter in term], [wanted.index(letter) for letter in other]
-        spread = [_spread(each, where, rank) for each, where in zip((left, right), places, strict=True)]
-        return spread[0] & spread[1] if left.dtype == right.dtype == boolean else spread[0] * spread[1]
-    return contraction(left, right, labels, [letters[letter] for letter in wanted])
-
-
-def _spread(x: Array, places: Sequence[int], rank: int) -> Array:
-    order = sorted(range(x.ndim), key=lambda axis: places[axis])
-    shape = [1] * rank
-    for axis in order:
-        shape[places[axis]] = x.shape[axis]
-    return x.transpose(*order).reshape(*shape) if x.ndim else x
-
-
-def _without(x: Array, term: str, kept: set[str]) -> tuple[Array, str]:
-    gone = [axis for axis, letter in enumerate(term) if letter not in kept]
-    return (x.sum(gone), "".join(letter for letter in term if letter in kept)) if gone else (x, term)
+def _sums_of(dtype: DType) -> DType:
+    """Return the dtype in which sums of products are kept until they are rounded."""
+    return working(dtype) if dtype.is_float else dtype

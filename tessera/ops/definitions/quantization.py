@@ -1,18 +1,15 @@
 """Conversions: `cast`, and arrays as codes and scales by `quantize` and `dequantize`."""
 
-from typing import Any
-
 from tessera.core.base.dtypes import BY_NAME
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.numerics import Format, Numerics, NumericsLike, numerics_of
 from tessera.graphs import scaled
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.scaled import Scaled
 from tessera.graphs.scaled_calls import restored, rounded
 from tessera.graphs.tracer import as_tracer, trace_of
 from tessera.ops.definitions.random import as_key
-
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 
 
 @operator("cast")

@@ -10,7 +10,7 @@ Bits are those of Philox 4x32-10, see `core/base/philox.py`.  No state is kept: 
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 import numpy as np
 
@@ -23,14 +23,13 @@ from tessera.core.graph.graph import Routine, Tensor
 from tessera.core.program.program import Attribute
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.trace import is_operand
 from tessera.graphs.tracer import Tracer, apply_expr, as_tracer, indices
 from tessera.ops.definitions.arrays import broadcast_to
 from tessera.ops.definitions.normal import normal
 from tessera.ops.libraries import poisson as poisson_library
 from tessera.runtime.arrays.host import plain
-
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 
 DRAW: Final = 0
 """The stream of random numbers; further ones have streams of their own, so that no key meets numbers."""

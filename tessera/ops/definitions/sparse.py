@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.base.dtypes import DType, boolean, i64, promote
 from tessera.core.errors.catalog import OperandMismatch
@@ -11,11 +11,11 @@ from tessera.core.graph.graph import Routine, Tensor
 from tessera.core.program.program import Attribute
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import working
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
 from tessera.ops.libraries import sparse
 
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 Options = Mapping[str, Attribute]
 
 MOST_DENSE: Final = {16: 1 / 128, 32: 1 / 16, 64: 1 / 16}

@@ -7,13 +7,13 @@ the parts are views.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Routine, Tensor
 from tessera.graphs import tracer
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axis_of
 from tessera.graphs.tracer import Tracer
 from tessera.ops.definitions.arrays import arange, pad
@@ -21,8 +21,6 @@ from tessera.ops.definitions.complex_arrays import Complex, Operand, parts_of
 from tessera.ops.definitions.floats import widened
 from tessera.ops.definitions.fourier_products import MOST_FACTOR, along_last
 from tessera.ops.libraries import fourier
-
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 
 
 @operator("fft")

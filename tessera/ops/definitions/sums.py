@@ -1,15 +1,14 @@
 """Sums along an axis and by index: running sums, and sums at indices."""
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axis_of, summed, working
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
 from tessera.ops.definitions.arrays import arange, pad
-
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 
 BLOCK: Final = 64
 """Elements of a running sum that are added directly: the block's, up to each of them."""

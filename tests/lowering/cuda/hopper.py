@@ -58,13 +58,13 @@ def places(text: str, pattern: str) -> list[int]:
 
 def convolution(
     images: tuple[int, ...] = (32, 14, 14, 64), filters: int = 64, blocks: dict[int, int] | None = None,
-    dtype: DTypeLike = bfloat16, **how: int,
+    dtype: DTypeLike = bfloat16, stride: int = 1,
 ) -> Program:  # fmt: skip
     """A convolution of aligned images with 3 x 3 filters, the channels last; blocks: by axis, of the group's own."""
     x, w = np.zeros(images, dtype), np.zeros((filters, 3, 3, images[-1]), dtype)
 
     def convolved(x: DTypeLike, w: DTypeLike) -> object:
-        return op.relu(op.conv2d(x, w, padding=1, layout="NHWC", **how))
+        return op.relu(op.conv2d(x, w, padding=1, layout="NHWC", stride=stride))
 
     made = cast("GraphFunction[..., object]", graph.module("convolution")(convolved))
     executable = made.executable_for(x, w)

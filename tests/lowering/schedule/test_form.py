@@ -146,6 +146,11 @@ def test_one_blocked_axis_twice_is_no_box():
     found = Form("maps", AxisSpace((8,), {}))
     diagonal = Access((8, 8), (Affine(0, (Term(0),)), Affine(0, (Term(0),))))
     assert not loadable(diagonal, (0,), found)
+    # Its neighbor may be joined with it, which makes it one of the last two axes.
+    beside = Access((8, 8, 4), (*diagonal.index, Affine(0, (Term(1),))))
+    assert not loadable(beside, (1,), Form("maps", AxisSpace((8, 4), {})))
+    halves = Access((2, 4), (Affine(0, (Term(0, 1, 4),)), Affine(0, (Term(0, 1, 1, 4),))))
+    assert loadable(halves, (1,), Form("maps", AxisSpace((8, 4), {})))
 
 
 def test_steps_of_a_product_end_where_the_array_ends():

@@ -33,11 +33,6 @@ UNARY: dict[str, tuple[Reference, float, float]] = {
     "erf": (ERF, -3, 3),
     "abs": (np.abs, -3, 3),
     "square": (np.square, -3, 3),
-    "relu": (lambda x: np.maximum(x, 0), -3, 3),
-    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -9, 9),
-    "silu": (lambda x: x / (1 + np.exp(-x)), -9, 9),
-    "gelu": (lambda x: 0.5 * x * (1 + ERF(x / math.sqrt(2))), -4, 4),
-    "softplus": (lambda x: np.logaddexp(x, 0), -9, 9),
 }
 SHAPES = st.lists(st.integers(1, 9), min_size=1, max_size=3).map(tuple)
 
@@ -63,7 +58,7 @@ def test_functions_of_one_float_of_any_shape(name: str, dtype: str, shape: tuple
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("name", ["abs", "square", "relu"])
+@pytest.mark.parametrize("name", ["abs", "square"])
 def test_integers_stay_integers(name: str, dtype: str):
     x = drawn((5, 3), INTEGERS[dtype], low=0 if dtype == "u8" else -9, high=9)
     got = everywhere(getattr(op, name), x)
@@ -71,9 +66,7 @@ def test_integers_stay_integers(name: str, dtype: str):
     np.testing.assert_array_equal(got, UNARY[name][0](x))
 
 
-@pytest.mark.parametrize(
-    "name", ["exp", "log", "sqrt", "rsqrt", "sin", "tanh", "erf", "sigmoid", "silu", "gelu", "softplus"]
-)
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "rsqrt", "sin", "tanh", "erf"])
 def test_integers_give_f32_where_the_function_needs_floats(name: str):
     x = np.arange(1, 7, dtype=np.int32)
     got = everywhere(getattr(op, name), x)
@@ -123,23 +116,6 @@ def test_clip_to_numbers_and_to_arrays(dtype: str):
     )
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_gelu_with_tanh(dtype: str):
-    x = drawn((31,), FLOATS[dtype], low=-4, high=4)
-    wide = x.astype(np.float64)
-    want = 0.5 * wide * (1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)))
-    close(everywhere(lambda x: op.gelu(x, "tanh"), x), want, TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("x", [[-1e4, 1e4, 0.0], [-math.inf, math.inf, math.nan]])
-def test_extreme_arguments(x: list[float]):
-    given = np.array(x, np.float32)
-    with np.errstate(all="ignore"):
-        close(everywhere(op.softplus, given), np.logaddexp(given.astype(np.float64), 0), 1e-6)
-        close(everywhere(op.sigmoid, given), 1 / (1 + np.exp(-given.astype(np.float64))), 1e-6)
-        close(everywhere(op.tanh, given), np.tanh(given), 1e-6)
-
-
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (1,), ()])
 def test_empty_arrays_and_arrays_without_axes(shape: tuple[int, ...]):
     x = drawn(shape, np.float32)
@@ -148,7 +124,7 @@ def test_empty_arrays_and_arrays_without_axes(shape: tuple[int, ...]):
 
 def test_arrays_that_are_views():
     x = drawn((6, 8), np.float32)
-    np.testing.assert_array_equal(everywhere(op.relu, x.T[::2, ::-1]), np.maximum(x.T[::2, ::-1], 0))
+    np.testing.assert_array_equal(everywhere(op.abs, x.T[::2, ::-1]), np.abs(x.T[::2, ::-1]))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -173,7 +149,6 @@ def test_shapes_that_do_not_broadcast(target: str):
     ("call", "message", "remedy"),
     [
         (lambda x: op.cast(x, "f17"), "there is no dtype 'f17'", "choose from"),
-        (lambda x: op.gelu(x, "tan"), "gelu has no approximation 'tan'", 'choose "none" or "tanh"'),
         (lambda _: op.exp("text"), "'text' is no array", "pass an array"),
     ],
 )

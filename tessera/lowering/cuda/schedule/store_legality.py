@@ -35,6 +35,8 @@ def copied_panels(op: AnyOp, layout: Layout, array: Array) -> SwizzledPanels | N
     size = width(element_of(stored)) // 8
     panels = SwizzledPanels(rows // blocks, min(columns, _LINE // size), size)
     outer = [bit for bit in axis_bits(layout.shape, 1) if bit >= panels.columns]
+    # Each lane stores its part of every block: lanes and warps of other layouts hold whole blocks of rows.
+    outer += [bit for bit in axis_bits(layout.shape, 0) if bit >= panels.rows * columns]
     return panels if panels.swizzle == _LINE and all(bit in layout.registers for bit in outer) else None
 
 

@@ -1,8 +1,7 @@
-"""Operators of neural networks: softmax, normalisation, attention, losses, embeddings, steps of optimizers."""
+"""Operators of neural networks: softmax, attention, losses, embeddings, steps of optimizers."""
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -10,14 +9,11 @@ from tessera.core.base.dtypes import i64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.shapes import axes_of, working
-from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
+from tessera.graphs.operands.abstract_value import Array
+from tessera.graphs.shapes import working
+from tessera.graphs.tracer import as_tracer, contraction, indices, trace_of
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
-from tessera.ops.definitions.linear import contraction
-
-Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
-Axes: TypeAlias = int | Sequence[int] | None
 
 
 @operator("softmax")
@@ -55,62 +51,6 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
     """Return x - logsumexp(x) along an axis; computed in f32, rounded once."""
     wide, dtype = widened(x)
     return (wide - logsumexp(wide, axis, keepdims=True)).astype(dtype)
-
-
-@operator("layernorm")
-def layernorm(
-    x: Array, weight: Array | None = None, bias: Array | None = None, *, axis: Axes = None, eps: float = 1e-5
-) -> Array:
-    """Normalize to mean 0 and variance 1 along axes, then weight and shift; computed in f32, rounded once.
-
-    axis: None: the last axis, or as many as weight and bias have, which then have the shape of these (as PyTorch's
-      `normalized_shape`).  Raises OperandMismatch for other shapes.
-    """
-    trace = trace_of(x, weight, bias)
-    wide, dtype = widened(x, trace)
-    axes = _normalized_axes(wide, axis, weight, bias)
-    centred = wide - wide.mean(axes, keepdims=True)
-    variance = (centred * centred).mean(axes, keepdims=True)
-    normalized = centred * tracer.unary("rsqrt", variance + eps)
-    normalized = normalized if weight is None else normalized * as_tracer(weight, normalized.trace).astype(wide.dtype)
-    normalized = normalized if bias is None else normalized + as_tracer(bias, normalized.trace).astype(wide.dtype)
-    return normalized.astype(dtype)
-
-
-@operator("rmsnorm")
-def rmsnorm(x: Array, weight: Array | None = None, *, axis: Axes = None, eps: float = 1e-6) -> Array:
-    """Divide by the root mean square along axes, then weight (Zhang and Sennrich 2019); computed in f32.
-
-    axis: None: the last axis, or as many as weight has, as in `layernorm`.
-    """
-    trace = trace_of(x, weight)
-    wide, dtype = widened(x, trace)
-    axes = _normalized_axes(wide, axis, weight)
-    normalized = wide * tracer.unary("rsqrt", (wide * wide).mean(axes, keepdims=True) + eps)
-    normalized = normalized if weight is None else normalized * as_tracer(weight, trace).astype(wide.dtype)
-    return normalized.astype(dtype)
-
-
-def _normalized_axes(x: Tracer, axis: Axes, *gains: Array | None) -> tuple[int, ...]:
-    """Return the axes that a normalization works along, from the shapes of its weights where they are not named."""
-    if axis is not None:
-        return axes_of(x.ndim, axis)
-    shapes = [as_tracer(each, x.trace).shape for each in gains if each is not None]
-    count = max([1, *map(len, shapes)])
-    for shape in shapes:
-        if count > 1 and shape != x.shape[-count:]:
-            raise OperandMismatch(
-                f"weights of {shape} and x of {x.shape} do not broadcast together: weights of several axes have the "
-                "shape of the last axes, which are normalized",
-                hint="name the axes to normalize: axis=-1",
-            )
-    return axes_of(x.ndim, range(-count, 0))
-
-
-layernorm_safe = layernorm
-"""The documents' name: the variance is that of the centred row, so a large mean does no harm."""
-rmsnorm_safe = rmsnorm
-"""The documents' name: rows of zeros give zeros."""
 
 
 @operator("split_qkv")

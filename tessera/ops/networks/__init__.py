@@ -1,0 +1,1 @@
+"""Operators of neural networks: activations, normalizations, attention, losses, steps of optimizers."""
