@@ -108,6 +108,8 @@ RULES: Final[Mapping[str, Tier]] = {
     "tests/lowering/cuda/storage/test_reductions.py": Tier.ALL,
     "tests/lowering/graph/test_rewrite.py::test_hash_seeds_do_not_count": Tier.ALL,
     "tests/ops/definitions": Tier.ALL,
+    "tests/ops/images": Tier.ALL,
+    "tests/ops/networks": Tier.ALL,
     "tests/replay/test_replay.py": Tier.ALL,
     "tests/tuning/test_autotune.py::test_on_cuda": Tier.ALL,
     "tests/viz/ir/test_machine_columns.py": Tier.ALL,
@@ -131,7 +133,8 @@ RULES: Final[Mapping[str, Tier]] = {
     "tests/lowering/service/test_server.py::test_an_abort_is_an_error_and_the_next_request_works": Tier.TEST,
     "tests/lowering/service/test_server.py::test_compiles_in_another_process": Tier.TEST,
     "tests/notebooks/test_execution.py::test_the_tour": Tier.TEST,
-    "tests/ops/definitions/test_saturation.py": Tier.TEST,
+    "tests/ops/images/test_window_products.py": Tier.TEST,
+    "tests/ops/networks/test_saturation.py": Tier.TEST,
 }
 """The tier of a folder, a file or a function; the longest name that matches a test decides."""
 

@@ -15,6 +15,7 @@ from tessera.core.targets import Architecture
 from tessera.lowering.base.llvm_ir import parse
 from tessera.lowering.base.llvm_optimizer import LlvmPipeline, Machine, PassDump
 from tessera.lowering.base.llvm_passes import traced
+from tessera.lowering.cuda.ptxas_defects import without_defects
 
 _TRIPLE: Final = "nvptx64-nvidia-cuda"
 _SPEED: Final = 3
@@ -68,7 +69,7 @@ def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False, observe_
     if unresolved:
         message = f"the GPU code calls functions that do not exist: {', '.join(unresolved)}"
         raise CompilerCrash(message)
-    return Ptx(ptx, optimised, passes)
+    return Ptx(without_defects(ptx), optimised, passes)
 
 
 def may_unroll(text: str) -> bool:

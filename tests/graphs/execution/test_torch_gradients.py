@@ -88,13 +88,17 @@ def _torch() -> Any:  # noqa: ANN401
     return pytest.importorskip("torch")
 
 
+def _device(target: str) -> str:
+    return "cuda" if target == "cuda" else "cpu"
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_gradients_of_tensors(target: str):
     """Parameters as arguments and closed over, several outputs, an integer one, and what PyTorch does around."""
-    torch = _torch()
-    x = torch.tensor(drawn((5, 7), np.float64, 1))
-    w = torch.tensor(drawn((7, 3), np.float64, 2), requires_grad=True)
-    b = torch.nn.Parameter(torch.tensor(drawn((3,), np.float64, 3)))
+    torch, device = _torch(), _device(target)
+    x = torch.tensor(drawn((5, 7), np.float64, 1), device=device)
+    w = torch.tensor(drawn((7, 3), np.float64, 2), device=device, requires_grad=True)
+    b = torch.nn.Parameter(torch.tensor(drawn((3,), np.float64, 3), device=device))
 
     def layered(x: Array, w: Array) -> tuple[Array, Array, Array]:
         y = op.tanh(op.matmul(x, w) + b)
@@ -111,8 +115,8 @@ def test_gradients_of_tensors(target: str):
             want_w, want_b = (each.detach().clone().requires_grad_() for each in (w, b))
             wanted = torch.tanh(x * 2.0 @ want_w + want_b)
             (4.0 * (wanted**2)).sum().backward()
-            close(w.grad, want_w.grad, 1e-12)
-            close(b.grad, want_b.grad, 1e-12)
+            close(w.grad.cpu(), want_w.grad.cpu(), 1e-12)
+            close(b.grad.cpu(), want_b.grad.cpu(), 1e-12)
         with torch.no_grad():
             assert layer(x, w)[0].grad_fn is None
         assert layer(x.detach(), w.detach())[2].requires_grad  # b is closed over
@@ -121,14 +125,15 @@ def test_gradients_of_tensors(target: str):
 @pytest.mark.parametrize("target", TARGETS)
 def test_second_derivatives_of_tensors(target: str):
     torch = _torch()
-    x = torch.tensor(drawn((6,), np.float64, 1), requires_grad=True)
+    x = torch.tensor(drawn((6,), np.float64, 1), device=_device(target), requires_grad=True)
     with overridden(target=target):
         (slope,) = torch.autograd.grad(op.sum(op.tanh(x) * x), x, create_graph=True)
         (curve,) = torch.autograd.grad(slope.sum(), x)
-    t = np.tanh(x.detach().numpy())
+    values = x.detach().cpu().numpy()
+    t = np.tanh(values)
     d = 1 - t * t
-    close(slope.detach(), t + x.detach().numpy() * d, 1e-12)
-    close(curve, 2 * d - 2 * x.detach().numpy() * t * d, 1e-12)
+    close(slope.detach().cpu(), t + values * d, 1e-12)
+    close(curve.cpu(), 2 * d - 2 * values * t * d, 1e-12)
 
 
 def test_gradcheck():

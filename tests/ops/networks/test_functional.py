@@ -260,5 +260,5 @@ def test_a_mistake_deep_in_a_module_shows_the_users_line(target: str):
 def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str):
     with pytest.raises(OperandMismatch, match=message) as raised:
         call(drawn((3, 4), np.float32))
-    assert "test_networks.py, line" in str(raised.value)
+    assert "test_functional.py, line" in str(raised.value)
     assert "^^^^" in str(raised.value)
