@@ -1,7 +1,7 @@
 """Choose the blocks of a group's kernel: elements of a tile along each axis, by the machine and the extents."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from tessera.core.schedule.options import SCHEDULE
 from tessera.core.schedule.plan import ELEMENTS, MAPS, ROWS, SCATTER, Access, CascadeLoop, Group
 from tessera.lowering.schedule.axes import AxisSpace
 from tessera.lowering.schedule.emit.columns import SLAB
-from tessera.lowering.schedule.form import cascade_row, ends, product_axes
+from tessera.lowering.schedule.form import MOST_PHASES, cascade_row, ends, product_axes
 from tessera.performance import schedules
 from tessera.performance.machine_kind import MachineKind
 
@@ -174,9 +174,11 @@ def _product(group: Group, machine: MachineKind) -> Steps:
     anchor = next(node for node in group.members if node.op == "contract")
     left, right = (group.axes[operand] for operand in anchor.operands)
     result = group.axes[anchor.result]
-    *_, step = product_axes(anchor, AxisSpace(group.extents, group.axes))
-    rows = _side(group, anchor.operands[0], step, [axis for axis in result if axis in left and axis not in right])
-    columns = _side(group, anchor.operands[1], step, [axis for axis in result if axis in right and axis not in left])
+    row, column, step = product_axes(anchor, AxisSpace(group.extents, group.axes))
+    along_rows = _until(row, [n for n in result if n in left and n not in right])
+    along_columns = _until(column, [n for n in result if n in right and n not in left])
+    rows = _side(group, anchor.operands[0], step, along_rows, () if column is None else (column,))
+    columns = _side(group, anchor.operands[1], step, along_columns, rows)
     extents = group.extents
     m, n = (math.prod(extents[axis] for axis in side) for side in (rows, columns))
     k = extents[step]
@@ -217,24 +219,30 @@ def _product(group: Group, machine: MachineKind) -> Steps:
     return Steps(blocks, {**scheduled, **options})
 
 
-def _side(group: Group, operand: Value, step: int, axes: Sequence[int]) -> Sequence[int]:
+def _until(last: int | None, axes: Sequence[int]) -> Sequence[int]:
+    """Return axes up to the one along which blocks lie; none where there are none."""
+    return axes if last is None else axes[: axes.index(last) + 1]
+
+
+def _side(group: Group, operand: Value, step: int, axes: Sequence[int], other: Collection[int]) -> Sequence[int]:
     """Return the last axes of one side of a product of which a block has several elements: it is a box everywhere.
 
     They follow each other in the operand and in the outputs, with no other axis that has blocks in between, in steps of
     one: images, rows and columns of a convolution whose channels come last.  An axis that shifts what is read along the
     step has one element: a box has one axis of a block along each axis of an array.
+    other: axes of the other side that have blocks
     """
     if len(axes) < 2:
         return axes
     arrays = [group.loads[group.loaded_as[operand]], *(group.stores[value] for value in group.outputs)]
-    found = [axes[-1]]
+    side = [axes[-1]]
     for axis in reversed(axes[:-1]):
-        wanted = [axis, *found]
+        longer = [axis, *side]
         separate = _in_steps_of_one(group, axis, padded=True) and not _meet(group, axis, step)
-        if not separate or not all(_neighbours(each, wanted) for each in arrays):
+        if not separate or not all(_neighbours(group, each, longer, other) for each in arrays):
             break
-        found = wanted
-    return found
+        side = longer
+    return side
 
 
 def _meet(group: Group, axis: int, other: int) -> bool:
@@ -246,14 +254,19 @@ def _meet(group: Group, axis: int, other: int) -> bool:
     )
 
 
-def _neighbours(access: Access, axes: Sequence[int]) -> bool:
-    """Return whether axes of a group are those of neighbouring axes of an array, in this order."""
-    places = [
-        [n for n, affine in enumerate(access.index) if any(t.axis == axis for t in affine.terms)] for axis in axes
-    ]
-    if any(len(found) != 1 for found in places):
+def _neighbours(group: Group, access: Access, axes: Sequence[int], other: Collection[int]) -> bool:
+    """Return whether axes of a group are those of neighboring axes of an array, in this order.
+
+    Phases of a transposed convolution may lie in between: short axes that have no blocks.
+    """
+    terms = [{term.axis for term in affine.terms} for affine in access.index]
+    numbers = [[n for n, present in enumerate(terms) if axis in present] for axis in axes]
+    if any(len(each) != 1 for each in numbers):
         return False
-    return [n for (n,) in places] == list(range(places[0][0], places[0][0] + len(axes)))
+    order = [n for (n,) in numbers]
+    between = [terms[n] for n in range(order[0], order[-1]) if n not in order]
+    short = all(group.extents[axis] <= MOST_PHASES and axis not in other for present in between for axis in present)
+    return order == sorted(order) and short and all(between)
 
 
 def _ends_with(group: Group, factor: Value, axis: int) -> bool:

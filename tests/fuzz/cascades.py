@@ -16,7 +16,7 @@ from fuzz.graph_check import check_built
 from support.cascades import NEVER, E, Formulas, absolute, compute, exp, log, maximum, minimum, rsqrt, sqrt, tanh, where
 from tessera.core.base.dtypes import DType, boolean, f32, f64, i64
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.expr import Argument, arguments, substitute
+from tessera.core.graph.expr import Apply, Argument, Expr, apply, arguments, substitute
 from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.schedule.cascade import Region
 from tessera.lowering.schedule.cascades.derive import derive
@@ -226,7 +226,8 @@ def disturbed_reductions(region: Region, arrays: Sequence[Numbers], source: np.r
             known = [*arrays, *(each[None] for each, _ in results)]
             length = 1 if reduction.kind == "map" else extent
             values: Numbers = np.broadcast_to(evaluate(reduction.body, known), (length, ROWS)).astype(np.float64)
-            size: Numbers = np.abs(values).sum(axis=0)
+            terms = np.broadcast_to(evaluate(magnitude(reduction.body), known), (length, ROWS)).astype(np.float64)
+            size: Numbers = terms.sum(axis=0)
             made = _REDUCED[reduction.kind](values)
             if source is not None:
                 noise: Numbers = source.uniform(-1, 1, made.shape) * _RELATIVE
@@ -234,6 +235,21 @@ def disturbed_reductions(region: Region, arrays: Sequence[Numbers], source: np.r
                 made = made + np.where(np.isfinite(largest), largest, 0) * noise
             results.append((made, size))
     return results
+
+
+def magnitude(body: Expr) -> Expr:
+    """An expression for the size of what an expression adds up: x - x is twice |x|, whose digits bound its error."""
+    if not isinstance(body, Apply) or not body.dtype.is_float:
+        return body if not body.dtype.is_float else apply("abs", body)
+    if body.opcode in ("add", "sub", "mul"):
+        left, right = map(magnitude, body.operands)
+        return apply("mul" if body.opcode == "mul" else "add", left, right)
+    if body.opcode == "neg":
+        return magnitude(body.operands[0])
+    if body.opcode == "select":
+        condition, *sides = body.operands
+        return apply("select", condition, *map(magnitude, sides))
+    return apply("abs", body)
 
 
 # -- as graphs ----------------------------------------------------------------------------------------------------

@@ -76,6 +76,26 @@ def test_boxes_go_along_axes_that_lie_side_by_side_in_all_arrays():
     assert [group.extents[axis] for axis in blocks] == [32, 64, 28, 28]
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_blocks_of_a_transposed_convolution_lie_along_pixels_and_filters(layout: str):
+    """Its phases, two per axis, come last in memory, and blocks of them would be almost empty."""
+    last = layout == "NHWC"
+    x = drawn((16, 28, 28, 64) if last else (16, 64, 28, 28), np.float16, 1)
+    w = drawn((64, 4, 4, 32) if last else (64, 32, 4, 4), np.float16, 2)
+
+    def transposed(x: NDArray[Any], w: NDArray[Any]) -> object:
+        return op.conv_transpose2d(x, w, stride=2, padding=1, layout=layout)
+
+    made = cast("GraphFunction[..., object]", graph.module("transposed")(transposed))
+    (group,) = (group for group in made.executable_for(x, w).plan.groups if group.kind == PRODUCT)
+    blocks = steps_of(group, MachineKind(GENERATIONS["sm_90"])).blocks
+    assert sorted(group.extents) == sorted((16, 29, 29, 2, 2, 32, 2, 2, 64))
+    pixels = [block for axis, block in blocks.items() if group.extents[axis] in (16, 29)]
+    (filters,) = (block for axis, block in blocks.items() if group.extents[axis] == 32)
+    assert np.prod(pixels) >= 32
+    assert filters >= 32
+
+
 H200 = MachineKind(GENERATIONS["sm_90"])
 
 

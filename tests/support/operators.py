@@ -73,6 +73,9 @@ def on_host(array: Array) -> NDArray[Any]:
 
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the bytes of an array, all NaNs being one: which of them an operation gives differs by hardware."""
+    if array.dtype.kind not in "iub":
+        array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 

@@ -33,6 +33,8 @@ SHORT_ROW: Final = 2048
 """Longest row of which a kernel takes several at a time, see `rows_schedule`."""
 WHOLE_LIMIT: Final = 256
 """Longest inner axis of a product that is one step of its loop: the width of an attention head, for one."""
+MOST_PHASES: Final = 3
+"""Elements of an axis along which blocks of a product do not lie, where there are longer ones."""
 FEWEST_CHANNELS: Final = 16
 """Of a window, that are a step of a product by themselves: tensor cores multiply 16 at a time, or 32 bytes."""
 POINTWISE: Final = ("map", "view", "iota", "concat", "gather", "random")
@@ -278,8 +280,9 @@ def sum_axes(node: Node, space: AxisSpace) -> tuple[int, ...]:
 def product_axes(node: Node, space: AxisSpace) -> tuple[int | None, int | None, int]:
     """Return the axes that are the rows, the columns and the steps of a contraction's blocks.
 
-    Rows and columns are the last axis of each kind.  Steps go along the summed axis that comes last in both operands,
-    or along the longest one, the last of equal ones.
+    Rows and columns are the last axis of each kind, but for those of two or three elements, as the phases of a
+    transposed convolution are, where another one has more.  Steps go along the summed axis that comes last in both
+    operands, or along the longest one, the last of equal ones.
     """
     left, right = space.axes[node.operands[0]], space.axes[node.operands[1]]
     result = space.axes[node.result]
@@ -288,7 +291,14 @@ def product_axes(node: Node, space: AxisSpace) -> tuple[int | None, int | None, 
     inner = [axis for axis in sum_axes(node, space) if axis in left and axis in right]
     summed = inner or sum_axes(node, space)
     step = max(summed, key=lambda axis: (left[-1] == axis == right[-1], space.extents[axis], summed.index(axis)))
-    return (rows[-1] if rows else None), (columns[-1] if columns else None), step
+    return _blocked_side(rows, space), _blocked_side(columns, space), step
+
+
+def _blocked_side(axes: Sequence[int], space: AxisSpace) -> int | None:
+    """Return the axis of a side of a product along which its blocks lie; None: there is none."""
+    if not axes:
+        return None
+    return next((axis for axis in reversed(axes) if space.extents[axis] > MOST_PHASES), axes[-1])
 
 
 def blocked_axes(found: Form, members: Members) -> tuple[int, ...]:

@@ -56,7 +56,9 @@ def expm1_expr(x: Expr) -> Expr:
     """
     one, half = Literal(1.0, x.dtype), Literal(0.5, x.dtype)
     t = apply("tanh", apply("mul", half, cut_expr(x, 1.0)))
-    small = apply("div", apply("add", t, t), apply("sub", one, t))
+    # 1 - t is about 1: dividing by it looks for nothing, where a quotient of any t would look for denormal ones.
+    inverse = apply("div", one, apply("sub", one, t), predicate=IN_RANGE)
+    small = apply("mul", apply("add", t, t), inverse)
     is_near = apply("cmp", apply("abs", x), one, predicate="lt")
     return apply("select", is_near, small, apply("sub", apply("exp", x), one))
 

@@ -74,12 +74,11 @@ def convolve(
     make = _channels_last if last else _channels_first
     y = make(form, images, weight, phases)
     if bias is not None:
-        parts = (groups, filters // groups) if groups > 1 else (filters,)
-        counts = [phase.axis.spacing for phase in phases if phase.axis.spacing > 1]
-        ones = (1,) * (len(counts) + (0 if last else len(axes)))
-        y = y + (bias.reshape(*parts, *ones) if not last or ones else bias.reshape(*parts))
+        split = (groups,) if groups > 1 else ()
+        ones = (1,) * sum(phase.axis.spacing > 1 for phase in phases)
+        y = y + bias.reshape(*split, *ones, filters // groups, *(() if last else (1,) * len(axes)))
     if spaced:
-        y = _interleaved(y, phases, batch=images.shape[0], filters=filters, last=last)
+        y = _interleaved(y, phases, batch=images.shape[0], groups=groups, last=last)
     elif groups > 1:
         windows = [axis.windows for axis in axes]
         y = y.reshape(images.shape[0], *((*windows, filters) if last else (filters, *windows)))
@@ -174,7 +173,7 @@ class Phase:
 
 
 def _channels_last(form: ConvolutionForm, images: Tracer, weight: Tracer, phases: Sequence[Phase]) -> Tracer:
-    """Return [batch, blocks..., groups, filters, phases...]: taps and channels are summed, the channels innermost."""
+    """Return [batch, blocks..., groups, phases..., filters]: taps and channels are summed, the channels innermost."""
     rank, groups = len(phases), form.groups
     split = (groups,) if groups > 1 else ()
     batch, inner = images.shape[0], images.shape[-1] // groups
@@ -193,7 +192,7 @@ def _channels_last(form: ConvolutionForm, images: Tracer, weight: Tracer, phases
 
 
 def _channels_first(form: ConvolutionForm, images: Tracer, weight: Tracer, phases: Sequence[Phase]) -> Tracer:
-    """Return [batch, groups, filters, phases..., blocks...]: filters are rows of the product, pixels its columns."""
+    """Return [batch, groups, phases..., filters, blocks...]: filters are rows of the product, pixels its columns."""
     rank, groups = len(phases), form.groups
     split = (groups,) if groups > 1 else ()
     batch, inner = images.shape[0], images.shape[1] // groups
@@ -227,7 +226,9 @@ def _windows(images: Tracer, shape: tuple[int, ...], index: Sequence[Affine], ph
 
 
 def _filters(form: ConvolutionForm, weight: Tracer, phases: Sequence[Phase], *, last: bool) -> tuple[Tracer, list[int]]:
-    """Return filters [groups, filters, phases..., taps..., channels], the channels before the taps unless `last`.
+    """Return filters [groups, phases..., filters, taps..., channels], the channels before the taps unless `last`.
+
+    The filters come after the phases: blocks of a product are those of the last axis of each side.
 
     Returns the extents of the phases, too.
     """
@@ -239,14 +240,14 @@ def _filters(form: ConvolutionForm, weight: Tracer, phases: Sequence[Phase], *, 
     tail = (*taps, inner) if last else (inner, *taps)
     if not counts and not form.transposed:
         return weight.reshape(*split, filters, *tail), counts
-    shape = (*split, filters, *counts, *tail)
-    filter_axis, tap_axis = len(split), len(split) + 1 + len(counts) + (0 if last else 1)
+    shape = (*split, *counts, filters, *tail)
+    phase_axis, filter_axis = len(split), len(split) + len(counts)
+    tap_axis = filter_axis + (1 if last else 2)
     inner_axis = len(shape) - 1 if last else tap_axis - 1
     outer, within = (inner_axis, filter_axis) if form.transposed else (filter_axis, inner_axis)
     width = inner if form.transposed else filters
     by_channel = [Affine(0, (*((Term(0, width),) if split else ()), Term(outer))), Affine(0, (Term(within),))]
     by_tap: list[Affine] = []
-    phase_axis = filter_axis + 1
     for phase in phases:
         by_tap.append(phase.tap(phase_axis, tap_axis, falling=form.transposed))
         phase_axis += len(phase.phase_extents)
@@ -258,19 +259,27 @@ def _filters(form: ConvolutionForm, weight: Tracer, phases: Sequence[Phase], *, 
     return weight.of(weight.trace.builder.view(weight.value, view)), counts
 
 
-def _interleaved(y: Tracer, phases: Sequence[Phase], *, batch: int, filters: int, last: bool) -> Tracer:
-    """Return the phases of results side by side, those alone that were asked for."""
+def _interleaved(y: Tracer, phases: Sequence[Phase], *, batch: int, groups: int, last: bool) -> Tracer:
+    """Return the phases of results side by side, those alone that were asked for.
+
+    One view reads each result from its block and phase: a transposition would become one of the product's result, whose
+    blocks of pixels have phases in between then.
+    """
     rank = len(phases)
-    counts = [phase.axis.spacing for phase in phases]
-    blocks = [phase.blocks for phase in phases]
-    if last:
-        split = y.reshape(batch, *blocks, filters, *counts)
-        order = [0, *(axis for n in range(rank) for axis in (1 + n, 2 + rank + n)), 1 + rank]
-    else:
-        split = y.reshape(batch, filters, *counts, *blocks)
-        order = [0, 1, *(axis for n in range(rank) for axis in (2 + rank + n, 2 + n))]
-    sides = [block * count for block, count in zip(blocks, counts, strict=True)]
-    joined = split.transpose(*order).reshape(batch, *((*sides, filters) if last else (filters, *sides)))
+    filters = y.shape[-1] if last else y.shape[-1 - rank]
+    sides = [phase.blocks * phase.axis.spacing for phase in phases]
+    shape = (batch, *sides, groups * filters) if last else (batch, groups * filters, *sides)
+    first, channel = (1, 1 + rank) if last else (2, 1)
+    blocks, offsets = list[Affine](), list[Affine]()
+    for n, phase in enumerate(phases):
+        spacing = phase.axis.spacing
+        blocks.append(Affine(0, (Term(first + n, 1, spacing),)))
+        if spacing > 1:
+            offsets.append(Affine(0, (Term(first + n, 1, 1, spacing),)))
+    group = [Affine(0, (Term(channel, 1, filters),))] if groups > 1 else []
+    inner = Affine(0, (Term(channel, 1, 1, filters if groups > 1 else 0),))
+    index = [Affine(0, (Term(0),)), *(blocks if last else ()), *group, *offsets, inner, *(() if last else blocks)]
+    joined = y.of(y.trace.builder.view(y.value, IndexMap(shape, tuple(index))))
     chosen = tuple(
         slice(phase.first, phase.first + (phase.axis.windows - 1) * phase.axis.stride + 1, phase.axis.stride)
         if phase.axis.spacing > 1 else slice(None) for phase in phases

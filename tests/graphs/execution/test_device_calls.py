@@ -227,8 +227,9 @@ def test_what_the_driver_refuses_names_the_kernel(gpu: InterpretedDriver):
         agree(run(*given), expected(*inputs(0)))
     gpu.statuses = [1]  # of the graph: its kernels are launched one by one
     agree(run(*given), expected(*inputs(0)))
-    gpu.statuses = [0, 1]
-    with pytest.raises(CudaFailure, match="kernel softmax_exp_sum: cuLaunchKernelEx: 1"):
+    # Either of another graph, of other places, and of a kernel that is launched instead, or of the first kernel.
+    gpu.statuses = [1, 1]
+    with pytest.raises(CudaFailure, match=r"kernel \w+: cuLaunchKernelEx: 1"):
         run(*given)
 
 
