@@ -1,12 +1,14 @@
 """Derivatives of functions on arrays: each is captured as a graph, differentiated as a graph, and runs as one."""
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Generic, ParamSpec, TypeVar, cast
+from typing import Final, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from tessera.core.base.dtypes import DType, f64, promote
+from tessera.core.errors.call_site import level_of_user
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.placement.placement import Placement
@@ -31,6 +33,7 @@ from tessera.lowering.autodiff import reverse
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_NOTHING: Final = Static.of(None)
 Transform = Callable[[Graph, Sequence[int]], Graph]
 """Makes a graph of a graph and the numbers of the inputs to differentiate by."""
 Returned = Callable[[Structure, Structure], Structure]
@@ -71,10 +74,15 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         return floats_as_arrays(arguments, by)
 
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
-        captured = capture(self.function, structure, types, self._names(structure), self.name)
+        names = self._names(structure)
+        captured = capture(self.function, structure, types, names, self.name)
         wrt, by = self._by(structure)
+        floats = [number for number in wrt if types[number].dtype.is_float] or wrt  # integers alone are refused below
+        if len(floats) < len(wrt):
+            _note_passed_over({names[number]: types[number].dtype for number in wrt if number not in floats})
+        by = _differentiated(by, iter([number in floats for number in wrt]))
         return replace(
-            captured, graph=self._transform(captured.graph, wrt), structure=self._returned(captured.structure, by)
+            captured, graph=self._transform(captured.graph, floats), structure=self._returned(captured.structure, by)
         )
 
     def _by(self, structure: Structure) -> tuple[list[int], Structure]:
@@ -107,7 +115,8 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         if self._transform is forward_mode.jvp:
             return ()
         places = placed_leaves(structure)
-        by = [places[number] for number in self._numbers(structure)]
+        inputs = captured.graph.inputs
+        by = [places[number] for number in self._numbers(structure) if inputs[number].type.dtype.is_float]
         others = (None,) * (len(captured.graph.outputs) - len(by))
         gradients = tuple(each and each.placement for each in by)
         return (*gradients, *others) if self._transform is reverse.grad_and_aux else (*others, *gradients)
@@ -128,6 +137,20 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         with trace.operator(self.name):
             outputs = iter(inlined(captured.graph, [*inputs, *closed], trace))
         return cast("R", unflatten(captured.structure, lambda: next(outputs)))
+
+
+def _differentiated(structure: Structure, is_float: Iterator[bool]) -> Structure:
+    """Return the structure of gradients, None in place of what has none: arrays of integers, numbers, strings."""
+    if isinstance(structure, Branch):
+        return replace(structure, children=tuple([_differentiated(child, is_float) for child in structure.children]))
+    return structure if isinstance(structure, Leaf) and next(is_float) else _NOTHING
+
+
+def _note_passed_over(dtypes: Mapping[str, DType]) -> None:
+    """Warn of arrays among those to differentiate by which have no derivative; once per capture."""
+    arrays = ", ".join(f"{name} ({dtype})" for name, dtype in dtypes.items())
+    text = f"only floats have derivatives: the gradient is None for {arrays}"
+    warnings.warn(text, RuntimeWarning, stacklevel=level_of_user())
 
 
 def inlined(graph: Graph, inputs: Sequence[Tracer], trace: Trace) -> list[Tracer]:

@@ -1,7 +1,6 @@
 """One kernel compiled for one set of argument types: what `kernel.compile` returns and `kernel.last` holds."""
 
 import hashlib
-import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Self
 
 from tessera.core.artifact import Artifact, Binding
 from tessera.core.compilation import AS_MLIR, LLVM_PASSES, Compilation
+from tessera.core.errors.call_site import level_of_user
 from tessera.core.errors.catalog import UnknownLevel
 from tessera.core.events import PassRan
 from tessera.core.listing import Listing
@@ -263,12 +263,4 @@ class Compiled:
 def warn_of_slow_code(compiled: Compiled, arguments: Sequence[Argument]) -> None:
     """Tell the user, once, of code that is slower than it need be; see `warnings_of`."""
     for text in (text for artifact in compiled.artifacts for text in warnings_of(artifact, arguments)):
-        warnings.warn(text, RuntimeWarning, stacklevel=_level_of_user())
-
-
-def _level_of_user() -> int:
-    """Return the stack level, seen from the function that calls this one, of the line outside of this package."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("tessera."):
-        frame, level = frame.f_back, level + 1
-    return level
+        warnings.warn(text, RuntimeWarning, stacklevel=level_of_user())

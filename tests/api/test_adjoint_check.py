@@ -46,6 +46,37 @@ def test_an_adjoint_that_is_not_linear():
         tessera.check_adjoint(same, X)
 
 
+KINKS = {
+    "relu": op.relu, "abs": abs, "maximum": lambda x: op.maximum(x, 0.5 * x), "clip": lambda x: op.clip(x, -1.0, 1.0),
+    "leaky_relu": op.leaky_relu, "hardswish": op.hardswish, "max": lambda x: op.max(x * 1e-9),
+    "mean of relu": lambda x: op.mean(op.relu(x) * x + op.relu(2.0 * x)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_kinks_are_no_mistakes(name: str):
+    """At a kink a derivative may be that of either side, and within the step of one the quotient is that of both."""
+    near = np.array([0.0, -0.0, 3e-7, -2e-7, 1.0, -1.0, 1 + 4e-7, 3.0, -3.0, -3 + 1e-7, 0.7, -0.2])
+    assert tessera.check_adjoint(KINKS[name], near).within(1e-5)
+    assert tessera.check_adjoint(KINKS[name], np.tile(near, 400)).within(1e-5)
+
+
+@pytest.mark.parametrize("factor", [1.001, 0.0, -1.0])
+def test_wrong_adjoints_of_functions_with_kinks_are_found(factor: float):
+    @op.custom(adjoint=lambda inputs, outputs, cotangents: factor * op.where(inputs[0] > 0, cotangents[0], 0.0))
+    def bent(x: Array) -> Array:
+        return op.maximum(x, 0.0)
+
+    with pytest.raises(WrongAdjoint, match="the adjoint of bent"):
+        tessera.check_adjoint(lambda x: op.sum(bent(x) * x), np.array([0.0, 3e-7, 1.0, 2.0, -1.0]))
+
+
+def test_contractions_that_spread_over_nothing():
+    """A transposed convolution of a volume: a copy of each window for each result would take 40 GB."""
+    x, w = drawn((3, 8, 6, 10, 12), np.float64, 1), drawn((8, 4, 3, 3, 3), np.float64, 2)
+    assert tessera.check_adjoint(lambda x, w: op.mean(op.conv_transpose3d(x, w, stride=2)), x, w).within(1e-7)
+
+
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.1, False)])
 def test_functions_of_the_host_are_checked_in_their_own_dtype(factor: float, passes: bool):
     seen: set[np.dtype[np.generic]] = set()

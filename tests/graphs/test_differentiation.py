@@ -3,6 +3,8 @@
 # Operators take arrays of any library and return the same kind, which their types cannot say.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ import tessera
 from support.mesh_arrays import Sharded
 from support.operators import Array, close, drawn
 from tessera import graph, op
-from tessera.core.errors.catalog import OperandMismatch
+from tessera.core.errors.catalog import NotDifferentiable, OperandMismatch
 from tessera.core.graph.permissions import ALGEBRA
 from tessera.core.placement.mesh import Mesh
 from tessera.graphs.differentiation import Derivative, Paired, inlined
@@ -57,6 +59,37 @@ def test_it_is_captured_once():
     for _ in range(3):
         by(X)
     assert calls == [1]
+
+
+def test_integers_beside_floats_are_passed_over_with_a_warning():
+    """The step and the mask of a state have no gradient, nor have its numbers and its names."""
+    mask = np.array([True, False, True, True])
+    state = {"w": X, "step": np.array(3), "inner": [mask, 2.0, 7, "adam"]}
+
+    def loss(state: dict[str, Array]) -> Array:
+        weights, scale, power, _ = state["inner"]
+        return op.sum(op.where(weights, state["w"], 0.0) ** 2) * scale + state["step"] * (power - 7)
+
+    gradient = tessera.grad(loss)
+    with pytest.warns(
+        RuntimeWarning, match=r"the gradient is None for state_step \(i64\), state_inner_0 \(bool\)"
+    ) as noted:
+        slopes = gradient(state)
+    assert noted[0].filename == __file__
+    close(slopes["w"], 4.0 * X * mask, 1e-13)
+    assert slopes["step"] is None
+    assert slopes["inner"][0] is None
+    close(slopes["inner"][1], np.sum(X[mask] ** 2), 1e-13)
+    assert slopes["inner"][2:] == [None, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gradient(state)  # noted once
+
+
+def test_integers_alone_are_refused():
+    for argument in (np.arange(3), {"a": np.arange(3)}):
+        with pytest.raises(NotDifferentiable, match="only floats have derivatives"):
+            tessera.grad(lambda x: op.sum((x["a"] if isinstance(x, dict) else x) * 1.0))(argument)
 
 
 def test_tangents_are_arranged_as_the_primals_are():

@@ -104,3 +104,11 @@ def cell_label(name: str) -> str:
     shell = ipython.get_ipython() if ipython is not None else None
     named = shell.compile.format_code_name(name) if shell is not None else None
     return " ".join(named) if named else ""
+
+
+def level_of_user() -> int:
+    """Return the stack level of the user's line for a warning, as seen from the function that calls this one."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("tessera."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -6,6 +6,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from tessera.core.base.dtypes import f64
 from tessera.core.base.philox import random_bits
 from tessera.core.base.reductions import identity, tree_sum
 from tessera.core.errors.catalog import NoImplementation
@@ -23,15 +24,20 @@ from tessera.runtime.interpret.tiles import dot
 Observer = Callable[[Node, tuple[Numbers, ...]], None]
 
 
-def evaluate(graph: Graph, inputs: Sequence[Numbers], observer: Observer | None = None) -> tuple[Numbers, ...]:
+def evaluate(
+    graph: Graph, inputs: Sequence[Numbers], observer: Observer | None = None, *, blas: bool = False
+) -> tuple[Numbers, ...]:
     """Return the outputs of `graph` for `inputs`, arrays of exactly the types of its inputs.
 
     observer: is told of every node and its results
+    blas: whether contractions of f64 may sum in any order, as NumPy's `einsum` does: hundreds of times as fast
     """
     values = dict(zip(graph.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):
         for node in graph.nodes:
-            results = evaluate_node(node, [values[operand] for operand in node.operands])
+            operands = [values[operand] for operand in node.operands]
+            fast = blas and node.op == "contract" and node.result.type.dtype == f64
+            results = (_einsum(node, operands),) if fast else evaluate_node(node, operands)
             values.update(zip(node.results, results, strict=True))
             if observer is not None:
                 observer(node, results)
@@ -119,6 +125,15 @@ def _contract(node: Node, operands: Sequence[Numbers]) -> Numbers:
     order = (*batch, *rows, *columns)
     stacked = stacked.reshape([extents[label] for label in order])
     return _contiguous(stacked.transpose([order.index(label) for label in result]))
+
+
+def _einsum(node: Node, operands: Sequence[Numbers]) -> Numbers:
+    """Contract by matrix products of the library; windows stay views, and nothing is spread over what it lacks."""
+    (left, right), result = labels_of(node.attributes["labels"]), numbers(node.attributes["result"])
+    names = {label: number for number, label in enumerate(dict.fromkeys((*left, *right)))}  # einsum takes 52 at most
+    one, other, kept = ([names[label] for label in labels] for labels in (left, right, result))
+    made = np.einsum(operands[0], one, operands[1], other, kept, optimize=True, dtype=np.float64)
+    return _contiguous(made)
 
 
 def _reduce(node: Node, operands: Sequence[Numbers]) -> Numbers:

@@ -12,7 +12,7 @@ from tessera.core.base.source import Source, Span
 from tessera.core.errors.catalog import WrongAdjoint
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Graph, Origin, Value
-from tessera.lowering.autodiff.check import check_adjoint
+from tessera.lowering.autodiff.check import Numbers, check_adjoint
 from tessera.lowering.autodiff.composites import Adjoint
 from tessera.lowering.autodiff.reverse import grad, vjp
 from tessera.runtime.interpret.graph import evaluate
@@ -115,14 +115,22 @@ def test_wrong_adjoints_are_named_where_they_stand(adjoint: Adjoint, message: st
     assert str(caught.value).splitlines()[2:4] == ["   2 |     op.softmax(x)", "     |     ^^^^^^^^^^^^^"]
 
 
-def test_a_primitive_at_a_kink_is_named():
-    """At 0 differences see half of the derivative that is chosen."""
+def test_a_kink_is_no_mistake_and_hides_none():
+    """At 0 differences see half of the derivative that is chosen; the last element has no kink, and a wrong one."""
 
     def kink(b: GraphBuilder, x: Value) -> Value:
         with b.within(None, SPAN):
             return b.binary("max", x, b.full(0.0, x.type.dtype, x.type.shape))
 
-    graph = replace(graph_of(lambda b, x: mean(b, kink(b, b.scaled(x, 2.0))), reals(3)), source=SOURCE)
-    with pytest.raises(WrongAdjoint, match="the adjoint of map differs") as caught:
-        check_adjoint(graph, [np.zeros(3)], evaluate)
-    assert caught.value.span == SPAN
+    graph = replace(graph_of(lambda b, x: kink(b, b.scaled(x, 2.0)), reals(3)), source=SOURCE)
+    assert check_adjoint(graph, [np.zeros(3)], evaluate).within(1e-7)
+
+    def off(part: Graph, arrays: Sequence[Numbers]) -> list[Numbers]:
+        results = [np.array(each) for each in evaluate(part, arrays)]
+        if len(results) > 1:  # a derivative
+            results[-1][-1] *= 1.001
+        return results
+
+    with pytest.raises(WrongAdjoint, match="differs from finite differences") as caught:
+        check_adjoint(graph, [np.array([0.0, 0.0, 1.0])], off)
+    assert caught.value.source is not None

@@ -105,6 +105,9 @@ def test_contractions(dtype: DType, spec: str, left: tuple[int, ...], right: tup
     wanted = np.einsum(spec, x.astype(np.float64), y.astype(np.float64)).astype(into.numpy)
     np.testing.assert_array_equal(only(built, x, y), wanted)
     assert only(built, x, y).dtype == into.numpy
+    fast = evaluate(built, [x, y], blas=True)[0]
+    np.testing.assert_array_equal(fast, wanted)
+    assert fast.dtype == into.numpy
 
 
 @pytest.mark.parametrize("dtype", [f32, f64, i32, i64])
