@@ -296,9 +296,11 @@ def product_axes(node: Node, space: AxisSpace) -> tuple[int | None, int | None, 
 
 def _blocked_side(axes: Sequence[int], space: AxisSpace) -> int | None:
     """Return the axis of a side of a product along which its blocks lie; None: there is none."""
-    if not axes:
-        return None
-    return next((axis for axis in reversed(axes) if space.extents[axis] > MOST_PHASES), axes[-1])
+    if len(axes) < 2:
+        return axes[0] if axes else None
+    # A symbol counts as long: what is decided by it would hold for some of its values alone.
+    long = [axis for axis in axes if (extent := space.extents[axis]).__class__ is not int or extent > MOST_PHASES]
+    return (long or axes)[-1]
 
 
 def blocked_axes(found: Form, members: Members) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Operators that work element by element."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from tessera.core.base.dtypes import DType
 from tessera.core.graph.expr import Number
@@ -11,6 +12,9 @@ from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.operands.numbers import clipped_bounds
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.floats import widened
+
+ERF_BOUND: Final = 30.0
+"""Beyond it exp(-x^2) is 0 in f64."""
 
 
 def _unary(name: str, opcode: str, summary: str) -> GraphFunction[[Array], Array]:
@@ -31,7 +35,14 @@ rsqrt = _unary("rsqrt", "rsqrt", "one over the square root")
 sin = _unary("sin", "sin", "the sine")
 cos = _unary("cos", "cos", "the cosine")
 tanh = _unary("tanh", "tanh", "the hyperbolic tangent")
-erf = _unary("erf", "erf", "the error function")
+
+
+@operator("erf")
+def erf(x: Array) -> Array:
+    """Return the error function, element by element; integers give f32."""
+    # From 6 on it is 1 and its slope 0; an infinity would meet that 0 in the second derivative, x exp(-x^2).
+    cut = tracer.binary("min", tracer.binary("max", x, -ERF_BOUND), ERF_BOUND)
+    return tracer.unary("erf", cut)
 
 
 @operator("floor")
