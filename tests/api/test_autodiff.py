@@ -149,7 +149,7 @@ def test_a_gradient_is_inspected_like_any_graph():
     ],
 )
 def test_what_has_no_derivative(call: Callable[[], object], kind: type[Exception], message: str):
-    with pytest.raises(kind, match=message) as raised:
+    with pytest.raises(kind, match=rf"^[^\n]*(?:{message})") as raised:
         call()
     assert "test_autodiff.py, line" in str(raised.value)
 

@@ -165,14 +165,14 @@ def wrong(*cotangents: object) -> Callable[[Array], Array]:
         (lambda: op.custom(lambda x: x, shape=lambda x: "ab", name="f")(X), OperandMismatch, "shape= of f returns"),
         (lambda: op.custom(lambda x: x, shape=lambda x: (3,), dtype="f99", name="f")(X), OperandMismatch,
          "dtype= of f is 'f99'"),
-        (op.custom(lambda: X, shape=lambda: (3,), name="f"), OperandMismatch, "say dtype="),
+        (op.custom(lambda: X, shape=lambda: (3,), name="f"), OperandMismatch, "f takes no array that"),
         (lambda: tessera.grad(lambda x: op.sum(wrong(X)(x)))(X), CannotTrace, "neither input, output nor cotangent"),
         (lambda: tessera.grad(lambda x: op.sum(wrong(None, None)(x)))(X), WrongAdjoint,
          "returns 2 cotangents for 1 inputs"),
     ],
 )  # fmt: skip
 def test_mistakes(call: Callable[[], object], error: type[tessera.TesseraError], message: str):
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=rf"^[^\n]*(?:{message})") as caught:
         call()
     assert "^^^" in str(caught.value)
 

@@ -60,5 +60,5 @@ def test_derivatives():
     ],
 )
 def test_mistakes(arguments: tuple[object, ...], message: str):
-    with pytest.raises(OperandMismatch, match=message):
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})"):
         typed(*arguments)

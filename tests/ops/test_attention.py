@@ -142,7 +142,7 @@ def test_the_log_sum_exp_is_only_written_where_it_is_wanted():
     ],
 )
 def test_operands_that_do_not_fit(shapes: tuple[tuple[int, ...], ...], more: dict[str, Any], message: str):
-    with pytest.raises(OperandMismatch, match=message):
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})"):
         flash_attention(*(normal(*shape) for shape in shapes), **more)
 
 

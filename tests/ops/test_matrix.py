@@ -140,7 +140,7 @@ def test_a_parameter_that_follows_from_the_operands_is_not_tuned():
     ],
 )
 def test_operands_that_do_not_fit(a: np.ndarray, b: np.ndarray, more: dict[str, Any], message: str):
-    with pytest.raises(OperandMismatch, match=message):
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})"):
         gemm(a, b, **more)
 
 

@@ -49,8 +49,8 @@ class Complex:
             return importlib.import_module("torch").view_as_complex(self.parts)
         name = str(getattr(self.parts, "dtype", ""))
         if name not in _COMPLEX or library_of(self.parts) not in ("numpy", "cupy"):
-            hint = "take .real and .imag"
-            raise at_call(OperandMismatch(f"{self.parts!r} makes no array of complex numbers", hint=hint))
+            message = f"parts of {name or type(self.parts).__name__} make no array of complex numbers"
+            raise at_call(OperandMismatch(message, hint="take .real and .imag"))
         dense = self.parts if self.parts.flags.c_contiguous else self.parts.copy(order="C")
         return dense.view(_COMPLEX[name])[..., 0]
 

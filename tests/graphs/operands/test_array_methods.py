@@ -108,7 +108,7 @@ def test_parameters_are_those_of_the_operators(name: str):
     ],
 )
 def test_keywords_of_other_libraries(call: Callable[[Array], Array], message: str, hint: str):
-    with pytest.raises(ArgumentCount, match=message) as caught:
+    with pytest.raises(ArgumentCount, match=rf"^[^\n]*(?:{message})") as caught:
         interpreted(call, X)
     assert hint in str(caught.value)
     assert "test_array_methods.py, line" in str(caught.value)

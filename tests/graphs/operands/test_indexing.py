@@ -135,7 +135,7 @@ def test_take_along_an_axis(axis: int, dtype: type):
     ],
 )
 def test_refused_along_an_axis(index: NDArray[Any], axis: int, message: str):
-    with pytest.raises(OperandMismatch, match=message):
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})"):
         op.take_along_axis(X, index, axis)
 
 
@@ -162,7 +162,7 @@ def test_lists_are_part_of_the_program():
     ],
 )
 def test_subscripts_that_mean_nothing(take: Callable[[Tracer], object], message: str):
-    with pytest.raises(OperandMismatch, match=message) as raised:
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})") as raised:
         graph.module(take)(X)
     assert "test_indexing.py, line" in str(raised.value)
 

@@ -168,7 +168,7 @@ def test_derivatives():
     ],
 )
 def test_refused(update: Callable[[Array], Array], message: str):
-    with pytest.raises(OperandMismatch, match=message) as caught:
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})") as caught:
         graph.module("f")(update)(X)
     assert "test_updates.py, line" in str(caught.value)
 

@@ -67,12 +67,12 @@ def test_derivatives():
     ("call", "message"),
     [
         (lambda: Complex.of(np.ones(3)), "holds no complex numbers"),
-        (lambda: Complex(np.ones((3, 2), np.float16)).joined(), "makes no array of complex numbers"),
+        (lambda: Complex(np.ones((3, 2), np.float16)).joined(), "parts of float16 make no array of complex numbers"),
         (lambda: op.fft(Complex(np.ones((3, 3)))), "no two parts in its last axis"),
         (lambda: op.fft((np.ones(3),)), "a pair, not 1 arrays"),
     ],
 )
 def test_mistakes(call: Callable[[], object], message: str):
-    with pytest.raises(OperandMismatch, match=message) as caught:
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})") as caught:
         call()
     assert "^^^" in str(caught.value)

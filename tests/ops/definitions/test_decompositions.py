@@ -143,7 +143,7 @@ def test_they_are_calls_in_graph_and_schedule():
         (lambda: op.cholesky(np.ones(4)), OperandMismatch, "square matrices"),
         (lambda: op.cholesky(-np.eye(3)), NoDecomposition, "not positive definite"),
         (lambda: op.svd(np.ones(4)), OperandMismatch, "no matrices in its last two axes"),
-        (lambda: op.svd(np.ones((3, 0))), OperandMismatch, "no extent 0"),
+        (lambda: op.svd(np.ones((3, 0))), OperandMismatch, r"\(3, 0\) has no matrices"),
         (lambda: op.svd(np.full((2, 2), np.nan)), NoDecomposition, "NaN or infinities"),
         (lambda: op.triangular_solve(np.eye(3), np.ones((4, 2))), OperandMismatch, "has no right side"),
         (lambda: op.triangular_solve(np.ones((2, 3)), np.ones((3, 2))), OperandMismatch, "square matrices"),
@@ -152,7 +152,7 @@ def test_they_are_calls_in_graph_and_schedule():
     ],
 )  # fmt: skip
 def test_mistakes(call: Callable[[], object], error: type[tessera.TesseraError], message: str):
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=rf"^[^\n]*(?:{message})") as caught:
         call()
     assert "^^^" in str(caught.value)
 

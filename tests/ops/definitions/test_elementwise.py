@@ -148,12 +148,12 @@ def test_shapes_that_do_not_broadcast(target: str):
 @pytest.mark.parametrize(
     ("call", "message", "remedy"),
     [
-        (lambda x: op.cast(x, "f17"), "there is no dtype 'f17'", "choose from"),
+        (lambda x: op.cast(x, "f17"), "no array is stored in 'f17'", "choose from"),
         (lambda _: op.exp("text"), "'text' is no array", "pass an array"),
     ],
 )
 def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str, remedy: str):
-    with pytest.raises(OperandMismatch, match=message) as raised:
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})") as raised:
         call(drawn((3, 4), np.float32))
     text = str(raised.value)
     assert "test_elementwise.py, line" in text

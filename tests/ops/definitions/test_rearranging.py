@@ -211,6 +211,6 @@ def test_derivatives_of_windows_that_overlap(size: int, step: int):
     ],
 )
 def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str):
-    with pytest.raises(OperandMismatch, match=message) as raised:
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})") as raised:
         call(drawn((3, 4), np.float32))
     assert "test_rearranging.py, line" in str(raised.value)

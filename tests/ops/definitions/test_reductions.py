@@ -203,6 +203,6 @@ def test_deviations_of_what_is_no_number(values: list[float]):
     ],
 )
 def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str):
-    with pytest.raises(OperandMismatch, match=message) as raised:
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})") as raised:
         call(drawn((3, 4), np.float32))
     assert "test_reductions.py, line" in str(raised.value)

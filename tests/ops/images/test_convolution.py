@@ -263,7 +263,7 @@ def test_taps_of_few_channels_are_summed_with_them_as_one_axis():
     ],
 )
 def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str, target: str):
-    with overridden(target=target), pytest.raises(OperandMismatch, match=message) as raised:
+    with overridden(target=target), pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})") as raised:
         call(drawn((3, 4), np.float32))
     assert "test_convolution.py, line" in str(raised.value)
     assert "^^^^" in str(raised.value)

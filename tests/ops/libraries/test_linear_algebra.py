@@ -61,7 +61,7 @@ def test_systems_without_elements():
 )  # fmt: skip
 def test_what_has_no_decomposition(compute: object, message: str):
     assert callable(compute)
-    with pytest.raises(NoDecomposition, match=message):
+    with pytest.raises(NoDecomposition, match=rf"^[^\n]*(?:{message})"):
         compute()
 
 

@@ -254,11 +254,11 @@ def test_a_mistake_deep_in_a_module_shows_the_users_line(target: str):
         (lambda x: op.embedding(x, x), "indices are integers, not f32"),
         (lambda x: op.rotary(x[:, :3]), "pairs of 3 elements do not come out even"),
         (lambda x: op.rotary(x[0]), "needs an axis of positions"),
-        (lambda x: op.sgd(x, x[:2], lr=0.1), "do not broadcast together"),
+        (lambda x: op.sgd(x, x[:2], lr=0.1), r"a gradient of \(2, 4\) for a parameter of \(3, 4\)"),
     ],
 )
 def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str):
-    with pytest.raises(OperandMismatch, match=message) as raised:
+    with pytest.raises(OperandMismatch, match=rf"^[^\n]*(?:{message})") as raised:
         call(drawn((3, 4), np.float32))
     assert "test_functional.py, line" in str(raised.value)
     assert "^^^^" in str(raised.value)
