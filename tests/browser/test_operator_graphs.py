@@ -53,7 +53,7 @@ def test_memory_has_a_column_a_kernel_and_a_row_an_array(page: Page, tmp_path: P
     assert heights.index(peak) == model.peak
     for height, moment in zip(heights, model.moments, strict=True):
         assert height / peak == pytest.approx(moment.total / model.peak_bytes, abs=0.03)
-    expect(view.locator(".tsr-peak .tsr-top")).to_have_text("45.1 kB")
+    expect(view.locator(".tsr-peak .tsr-top")).to_have_text("28.7 kB")
     view.locator(".tsr-column").first.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")

@@ -223,15 +223,25 @@ def gelu(x: Array, approximate: str = "none") -> Array:
     if approximate not in ("none", "tanh"):
         raise OperandMismatch(f"gelu has no approximation {approximate!r}", hint='choose "none" or "tanh"')
     wide, dtype = widened(x)
-    # Where the distribution function is 0 or 1, its argument ends at a bound, and so does the factor of 0.
-    rising = tracer.binary("max", wide, -NORMAL_BOUND)
-    near = tracer.binary("min", rising, NORMAL_BOUND)
+    return apply_expr(_gelu_expr(Argument(0, wide.dtype), approximate), [wide]).astype(dtype)
+
+
+def _gelu_expr(x: Expr, approximate: str) -> Expr:
+    """Return gelu as one expression: a backward pass reads x alone, and computes the rest again.
+
+    Where the distribution function is 0, both factors end at a bound, and where it is 1, the result is x: an infinity
+    meets no 0, in derivatives neither.
+    """
+    half, one, bound = (literal(number, x.dtype) for number in (0.5, 1.0, NORMAL_BOUND))
+    near = apply("min", apply("max", x, literal(-NORMAL_BOUND, x.dtype)), bound)
     if approximate == "tanh":
-        inner = math.sqrt(2 / math.pi) * (near + 0.044715 * (near * near * near))
-        gated = 0.5 * rising * (1.0 + tracer.unary("tanh", inner))
+        cube = apply("mul", literal(0.044715, x.dtype), apply("mul", apply("mul", near, near), near))
+        inner = apply("mul", literal(math.sqrt(2 / math.pi), x.dtype), apply("add", near, cube))
+        gate = apply("tanh", inner)
     else:
-        gated = 0.5 * rising * (1.0 + tracer.unary("erf", near * math.sqrt(0.5)))
-    return gated.astype(dtype)
+        gate = apply("erf", apply("mul", near, literal(math.sqrt(0.5), x.dtype)))
+    gated = apply("mul", apply("mul", half, near), apply("add", one, gate))
+    return apply("select", apply("cmp", x, bound, predicate="gt"), x, gated)
 
 
 @operator("softplus")

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from tessera.core.base.dtypes import i64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
@@ -38,11 +36,14 @@ def softmax_safe(x: Array, axis: int = -1) -> Array:
 def logsumexp(x: Array, axis: int = -1, *, keepdims: bool = False) -> Array:
     """Return log(sum(exp(x))) along an axis, relative to the maximum."""
     wide, dtype = widened(x)
-    # A maximum at infinity would give inf - inf; the largest float stands for it, with the same exponentials.
-    largest = float(np.finfo(wide.dtype.numpy).max)
-    top = tracer.binary("min", tracer.binary("max", wide.max(axis, keepdims=True), -largest), largest)
-    total = tracer.unary("exp", wide - top).sum(axis, keepdims=True)
-    made = (top + tracer.unary("log", total)).astype(dtype)
+    top = wide.max(axis, keepdims=True)
+    total = tracer.unary("exp", wide - top).sum(axis, keepdims=True)  # as softmax has it, so that both share a loop
+    # An infinite maximum is the result, where inf - inf is none; NaN stays NaN.  As numbers, not as the maximum itself:
+    # the result does not depend on what is subtracted, which spares the derivative of the maximum.
+    result = top + tracer.unary("log", total)
+    for extreme in (-math.inf, math.inf):
+        result = tracer.select(top == extreme, extreme, result)
+    made = result.astype(dtype)
     return made if keepdims else made.reshape(*(e for n, e in enumerate(made.shape) if n != axis % made.ndim))
 
 
