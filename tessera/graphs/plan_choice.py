@@ -17,7 +17,7 @@ from tessera.lowering.graph.chunk import chunk, is_large
 from tessera.lowering.graph.egraph.reference_costs import ELEMENTWISE, LAUNCH, PICO, moving_time, product_rate
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import split_reductions
-from tessera.lowering.schedule.fuse import NoKernel
+from tessera.lowering.schedule.group_order import NoKernel
 from tessera.lowering.schedule.plan_graph import plan_graph
 from tessera.lowering.schedule.recompute import recompute_weights
 from tessera.lowering.schedule.regroup import looped_reductions

@@ -8,12 +8,14 @@ Views, indices and constants cost nothing where they are used, so they may be me
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.graph.index_maps import is_reshape
 from tessera.lowering.schedule.form import POINTWISE, Form, Members, made_of_indices
 from tessera.lowering.schedule.free_nodes import by_element, is_factor, is_read_through, picks_number, spreads
+from tessera.lowering.schedule.group_order import GroupOrder, NoKernel
 from tessera.lowering.schedule.known_forms import KnownForms
 from tessera.lowering.schedule.separate_uses import is_scores
 
@@ -23,14 +25,13 @@ _MOST_PRODUCERS: Final = 12
 
 @dataclass(eq=False)
 class Draft:
-    """A group that grows.  owned: its nodes but for the free ones; before: the drafts it depends on.
+    """A group that grows.  owned: its nodes but for the free ones.
 
     maps: all are; reads: what they read element by element
     """
 
     number: int
     owned: list[Node]
-    before: set[int] = field(default_factory=set[int])
     maps: bool = False
     reads: set[Value] = field(default_factory=set[Value])
 
@@ -51,10 +52,6 @@ class Partition:
     aliases: Mapping[Value, Value]
 
 
-class NoKernel(AssertionError):
-    """A group is no kernel, whatever is written to memory for it: of a plan that recomputes, another one is taken."""
-
-
 class Fuser:
     """Grows groups.
 
@@ -70,6 +67,7 @@ class Fuser:
         self.place = {node: number for number, node in enumerate(graph.nodes)}
         self.known = KnownForms()
         self.drafts: dict[int, Draft] = {}
+        self.order = GroupOrder()
         self.home: dict[Node, Draft] = {}
         indices: dict[Value, bool] = {}
         self.free: set[Node] = set()
@@ -138,13 +136,13 @@ class Fuser:
         scores = node.op == "contract" and is_scores(self.graph, node)
         for draft in sorted((self.drafts[n] for n in sources), key=lambda d: (not _reduces(d), -d.number)):
             others = sources - {draft.number}
-            if (scores and _reduces(draft)) or self._needs(others, {draft.number}):
+            if (scores and _reduces(draft)) or self.order.needs(others, {draft.number}):
                 continue
             if self._continues(draft, node) or self._legal([*draft.owned, node]):
                 draft.owned.append(node)
                 draft.maps = draft.maps and node.op == "map"
                 draft.reads.update(node.operands if draft.maps and by_element(node) else ())
-                draft.before |= others
+                self.order.add(draft.number, others)
                 self.home[node] = draft
                 return
         draft = self._start([node], sources)
@@ -162,8 +160,9 @@ class Fuser:
 
     def _start(self, nodes: list[Node], sources: set[int]) -> Draft:
         maps = all(node.op == "map" for node in nodes)
-        draft = Draft(len(self.drafts) and max(self.drafts) + 1, nodes, set(sources), maps)
+        draft = Draft(len(self.drafts) and max(self.drafts) + 1, nodes, maps)
         self.drafts[draft.number] = draft
+        self.order.start(draft.number, sources)
         self.home.update(dict.fromkeys(nodes, draft))
         return draft
 
@@ -201,7 +200,7 @@ class Fuser:
         changed = True
         while changed and len(found) < _MOST_PRODUCERS:
             changed = False
-            for number in sorted({n for i in inside for n in self.drafts[i].before} - inside, reverse=True):
+            for number in sorted({n for i in inside for n in self.order.sources(i)} - inside, reverse=True):
                 results = {value for node in self.drafts[number].owned for value in node.results}
                 users = self._readers(results) - {number}
                 if users <= inside and (written or not results & self.outputs):
@@ -211,15 +210,11 @@ class Fuser:
         return found
 
     def _merge(self, target: Draft, others: Sequence[Draft], joined: list[Node]) -> None:
-        gone = {other.number for other in others}
         target.owned, target.maps = joined, False
-        target.before = (target.before | {n for other in others for n in other.before}) - gone - {target.number}
         for other in others:
             self.home.update(dict.fromkeys(other.owned, target))
             del self.drafts[other.number]
-        for each in self.drafts.values():
-            if each is not target and each.before & gone:
-                each.before = (each.before - gone) | {target.number}
+        self.order.merge(target.number, [other.number for other in others])
 
     def _absorb_prologues(self) -> None:
         """Move groups of elements whose results one group alone reads into that group."""
@@ -233,18 +228,15 @@ class Fuser:
             if len(users) != 1:
                 continue
             target = self.drafts[next(iter(users))]
-            others = target.before - {draft.number}
-            if self._needs(others, {draft.number}):
+            others = self.order.sources(target.number) - {draft.number}
+            if self.order.needs(others, {draft.number}):
                 continue
             joined = sorted([*draft.owned, *target.owned], key=self.place.__getitem__)
             if self._worthwhile(draft, target) and self._legal(joined):
                 target.owned = joined
-                target.before = others | draft.before
                 self.home.update(dict.fromkeys(draft.owned, target))
                 del self.drafts[draft.number]
-                for other in self.drafts.values():
-                    if draft.number in other.before:
-                        other.before = (other.before - {draft.number}) | {target.number}
+                self.order.merge(target.number, [draft.number])
 
     def _worthwhile(self, draft: Draft, target: Draft) -> bool:
         """Do not compute a small tensor again for each of many elements, unless that is as cheap as reading it."""
@@ -275,7 +267,7 @@ class Fuser:
             else:
                 self.copies[key] = node.result
                 self._start_or_join(node)
-        draft.before = self._sources(draft.owned) - {draft.number}
+        self.order.replace(draft.number, self._sources(draft.owned))
 
     def _start_or_join(self, node: Node) -> None:
         """Start a group, unless one makes what a node needs and reads the node: that one writes it as well."""
@@ -286,7 +278,7 @@ class Fuser:
             return
         home = self.drafts[around.pop()]
         home.owned = sorted([*home.owned, node], key=self.place.__getitem__)
-        home.before |= sources - {home.number}
+        self.order.add(home.number, sources)
         self.home[node] = home
 
     def _unreadable(self, draft: Draft) -> list[Node]:
@@ -392,30 +384,6 @@ class Fuser:
                     stack.append(user.result)
         return found
 
-    def _all_before(self, number: int) -> set[int]:
-        """Return all groups that one needs, through others too."""
-        seen: set[int] = set()
-        self._reach([number], seen, frozenset())
-        return seen
-
-    def _needs(self, numbers: Collection[int], wanted: Collection[int]) -> bool:
-        """Return whether one of some groups needs one of others, through others too."""
-        return self._reach(numbers, set(), frozenset(wanted))
-
-    def _reach(self, numbers: Collection[int], seen: set[int], wanted: frozenset[int]) -> bool:
-        """Add to `seen` what groups need until one of `wanted` is among it; return whether one was."""
-        stack = sorted(numbers)
-        while stack:
-            draft = self.drafts.get(stack.pop())
-            if draft is None:
-                raise NoKernel("a group reads what no other makes")
-            if not wanted.isdisjoint(draft.before):
-                return True
-            new = draft.before - seen
-            seen |= new
-            stack += new
-        return False
-
     def _legal(self, owned: Sequence[Node]) -> bool:
         members = self._members(owned)
         if self.again and not members.outputs:
@@ -438,12 +406,21 @@ class Fuser:
 
     def _ordered(self) -> list[Draft]:
         """Return the drafts, each after those it reads; of several that are ready, the one begun first."""
-        done: dict[int, Draft] = {}
-        left = dict(sorted(self.drafts.items()))
-        while left:
-            ready = next(n for n, d in left.items() if self._sources(d.owned) - {n} <= set(done))
-            done[ready] = left.pop(ready)
-        return list(done.values())
+        waiting = {number: self._sources(draft.owned) - {number} for number, draft in self.drafts.items()}
+        readers: dict[int, list[int]] = {number: [] for number in waiting}
+        for number, sources in waiting.items():
+            for source in sources:
+                readers[source].append(number)
+        ready = [number for number, sources in waiting.items() if not sources]
+        heapify(ready)
+        ordered: list[Draft] = []
+        while ready:
+            ordered.append(self.drafts[done := heappop(ready)])
+            for number in readers[done]:
+                waiting[number].discard(done)
+                if not waiting[number]:
+                    heappush(ready, number)
+        return ordered
 
 
 def _reduces(draft: Draft) -> bool:

@@ -13,6 +13,7 @@ from tessera.core.graph.graph import Graph, Node, Value
 from tessera.lowering.schedule.form import form
 from tessera.lowering.schedule.free_nodes import is_factor
 from tessera.lowering.schedule.fuse import Draft, Fuser, Partition
+from tessera.lowering.schedule.group_order import GroupOrder
 from tessera.lowering.schedule.made_again import made_again
 
 
@@ -49,8 +50,8 @@ class Regrouper(Fuser):
     def absorb(self) -> None:
         """Join what is made element by element with what reads it, and with what it is made of."""
         super().absorb()
-        for draft in self.drafts.values():  # nodes have moved, and views are kernels now
-            draft.before = self._sources(draft.owned) - {draft.number}
+        # Nodes have moved, and views are kernels now.
+        self.order = GroupOrder({number: self._sources(draft.owned) for number, draft in self.drafts.items()})
         self._absorb_epilogues()
         self._join_readers()
 
@@ -87,7 +88,7 @@ class Regrouper(Fuser):
                 before = self._traffic(draft.owned) + self._traffic(target.owned)
                 if self._traffic(left) + self._traffic(joined) < before and self._legal(left) and self._legal(joined):
                     draft.owned, target.owned = left, joined
-                    target.before |= self._sources(moved)
+                    self.order.add(target.number, self._sources(moved))
                     self.home.update(dict.fromkeys(moved, target))
                     break
 
@@ -107,7 +108,7 @@ class Regrouper(Fuser):
 
     def _between(self, first: int, last: int) -> bool:
         """Return whether another group needs one, and is needed by the other."""
-        return self._needs(self._all_before(last) - {first}, {first})
+        return self.order.needs(self.order.all_before(last) - {first}, {first})
 
     def _products_again(self, draft: Draft) -> set[Node]:
         return {node for node in self._members(draft.owned).nodes if node in self.again and node.op == "contract"}
@@ -127,8 +128,8 @@ class Regrouper(Fuser):
                 if needed <= written and any(n.op == "reduce" for n in target.owned) and self._legal(joined):
                     draft.owned, target.owned = rest, joined
                     self.home[node] = target
-                    draft.before = self._sources(rest) - {draft.number}
-                    target.before = self._sources(joined) - {target.number}
+                    self.order.replace(draft.number, self._sources(rest))
+                    self.order.replace(target.number, self._sources(joined))
 
     def _make_again(self) -> None:
         """Let readers of a product's epilogue compute what costs more to write and to read."""
@@ -145,7 +146,7 @@ class Regrouper(Fuser):
             draft.owned = [node for node in draft.owned if node not in again]
             if all(self._legal(self.drafts[number].owned) for number in touched):
                 for number in touched:
-                    self.drafts[number].before = self._sources(self.drafts[number].owned) - {number}
+                    self.order.replace(number, self._sources(self.drafts[number].owned))
             else:
                 self._set_free(without=again)
                 draft.owned = before[draft.number]
@@ -164,7 +165,7 @@ class Regrouper(Fuser):
                 continue
             if any(node.op == "contract" for node in draft.owned):
                 continue
-            chain = [self.drafts[number] for number in sorted(self._all_before(draft.number), reverse=True)]
+            chain = [self.drafts[number] for number in sorted(self.order.all_before(draft.number), reverse=True)]
             chain = [each for each in chain if all(node.op in ("map", "reduce") for node in each.owned)]
             while chain:
                 inside = {draft.number, *(each.number for each in chain)}
@@ -182,7 +183,7 @@ class Regrouper(Fuser):
         for draft in sorted(self.drafts.values(), key=lambda d: -d.number):
             if any(node.op == "contract" for node in draft.owned) or not _loops(draft):
                 continue
-            for number in sorted(draft.before, reverse=True):
+            for number in sorted(self.order.sources(draft.number), reverse=True):
                 producer = self.drafts[number]
                 results = {value for node in producer.owned for value in node.results}
                 alone = self._readers(results) - {number} == {draft.number} and not results & self.outputs
@@ -202,18 +203,18 @@ class Regrouper(Fuser):
 
     def _is_between(self, inside: set[int]) -> bool:
         """Return whether another group needs one of several, and is needed by one."""
-        others = {n for number in inside for n in self.drafts[number].before} - inside
-        return self._needs(others, inside)
+        others = {n for number in inside for n in self.order.sources(number)} - inside
+        return self.order.needs(others, inside)
 
     def _absorb_epilogues(self) -> None:
         """Move maps into the group of an operand: what it could not read through has a kernel of its own by now."""
         for draft in sorted(self.drafts.values(), key=lambda d: d.number):
             if any(node.op != "map" for node in draft.owned):
                 continue
-            for source in sorted((self.drafts[n] for n in draft.before), key=lambda d: -d.number):
+            for source in sorted((self.drafts[n] for n in self.order.sources(draft.number)), key=lambda d: -d.number):
                 joined = sorted([*source.owned, *draft.owned], key=self.place.__getitem__)
-                others = draft.before - {source.number}
-                if not self._needs(others, {source.number}) and self._legal(joined):
+                others = self.order.sources(draft.number) - {source.number}
+                if not self.order.needs(others, {source.number}) and self._legal(joined):
                     self._merge(source, [draft], joined)
                     break
 
@@ -228,8 +229,9 @@ class Regrouper(Fuser):
     def _join_reader(self, draft: Draft, other: Draft) -> None:
         joined = sorted([*draft.owned, *other.owned], key=self.place.__getitem__)
         before = self._traffic(draft.owned) + self._traffic(other.owned)
-        independent = not (self._needs([other.number], {draft.number}) or self._needs([draft.number], {other.number}))
-        if independent and self._traffic(joined) < before and self._legal(joined):
+        one, two = draft.number, other.number
+        dependent = self.order.needs([two], {one}) or self.order.needs([one], {two})
+        if not dependent and self._traffic(joined) < before and self._legal(joined):
             self._merge(draft, [other], joined)
 
     def _reads_same(self, one: Draft, other: Draft) -> bool:
