@@ -8,7 +8,8 @@ Views, indices and constants cost nothing where they are used, so they may be me
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from graphlib import TopologicalSorter
+from heapq import heappop, heappush
 from typing import Final
 
 from tessera.core.graph.graph import Graph, Node, Value
@@ -406,20 +407,15 @@ class Fuser:
 
     def _ordered(self) -> list[Draft]:
         """Return the drafts, each after those it reads; of several that are ready, the one begun first."""
-        waiting = {number: self._sources(draft.owned) - {number} for number, draft in self.drafts.items()}
-        readers: dict[int, list[int]] = {number: [] for number in waiting}
-        for number, sources in waiting.items():
-            for source in sources:
-                readers[source].append(number)
-        ready = [number for number, sources in waiting.items() if not sources]
-        heapify(ready)
+        sorter = TopologicalSorter({number: self._sources(d.owned) - {number} for number, d in self.drafts.items()})
+        sorter.prepare()  # raises where groups read each other: none is left out in silence
+        ready: list[int] = []
         ordered: list[Draft] = []
-        while ready:
+        while sorter.is_active():
+            for number in sorter.get_ready():
+                heappush(ready, number)
             ordered.append(self.drafts[done := heappop(ready)])
-            for number in readers[done]:
-                waiting[number].discard(done)
-                if not waiting[number]:
-                    heappush(ready, number)
+            sorter.done(done)
         return ordered
 
 
