@@ -114,7 +114,7 @@ coverage: lint  ## the tests, and which share of the lines they ran: make covera
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python docs/covered.py
 
-fuzz: $(STAMP)  ## random kernels (WHAT=graphs, meshes, cascades) against the oracle: make fuzz SECONDS=600 TARGET=cuda
+fuzz: $(STAMP)  ## random kernels (WHAT=graphs, meshes, programs, cascades) against the oracle: make fuzz SECONDS=600 TARGET=cuda
 	PYTHONPATH=.:tests $(BIN)/python -m fuzz --what $(or $(WHAT),kernels) --seconds $(or $(SECONDS),3600) --target $(or $(TARGET),cpu) $(if $(filter cuda%,$(TARGET)),--large)
 
 replay: $(STAMP)  ## does the compiler still make the same code? make replay ONLY=cuda:sm_90a,gemm ACCEPT=1 KEEP=folder

@@ -6,8 +6,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
-from typing import Final, Generic, ParamSpec, Self, TypeVar, cast
+from typing import Final, Generic, ParamSpec, Self, TypeVar, cast, get_args
 
+from tessera.core.base.dtypes import DType
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call, function_source
 from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
@@ -19,7 +20,9 @@ from tessera.graphs.declared import as_declared
 from tessera.graphs.executable import Executable, executable_of, known_executable
 from tessera.graphs.execution.prepared import GroupKernel
 from tessera.graphs.mesh_executable import MeshExecutable, placements_of
+from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.operands.keywords import require_parameters
+from tessera.graphs.operands.weak import is_weak, made_weak
 from tessera.graphs.raised import capture_launch
 from tessera.graphs.ready import RECENT_CAPTURES, Captured, QuickCall, Ready
 from tessera.graphs.structure import (
@@ -35,7 +38,7 @@ from tessera.graphs.structure import (
 )
 from tessera.graphs.symbolic import SymbolicExecutable, SymbolicPlans, declared_arrays
 from tessera.graphs.trace import current_trace, tensor_of, tracing
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.tracer import Tracer, as_tracer, in_dtype, trace_of
 from tessera.kernels.captured_launch import CapturedLaunches
 from tessera.kernels.closures.closed_over import ClosedOver
 from tessera.kernels.closures.snapshot import Closure, never
@@ -100,6 +103,7 @@ class GraphFunction(Generic[P, R]):
         self.algebra = algebra
         self.name = name or getattr(function, "__name__", "graph")
         self.options = options or Options()
+        self.is_operator = False
         self._ready: OrderedDict[tuple[object, ...], Ready] = OrderedDict()
         self._latest: Executable | None = None
         self._quick: QuickCall | None = None
@@ -148,15 +152,36 @@ class GraphFunction(Generic[P, R]):
             require_parameters(self.name, self._parameters, keywords)
 
     def _inline(self, leaves: Sequence[object], /, *arguments: P.args, **keywords: P.kwargs) -> R:
-        del leaves
         try:
             self._require_parameters(keywords)
             trace = trace_of()
             with trace.operator(self.name):
                 given, named = as_declared(self.function, arguments, keywords, trace)
-                return cast("Callable[..., R]", self.function)(*given, **named)
+                result = cast("Callable[..., R]", self.function)(*given, **named)
         except TesseraError as mistake:
             raise at_call(mistake) from None
+        if self.is_operator and isinstance(result, Tracer) and result.weak is None and all(map(is_weak, leaves)):
+            self._weaken(result, arguments, keywords)
+        return result
+
+    @functools.cached_property
+    def _operands(self) -> frozenset[str]:
+        """Parameters of an operator that are arrays, or numbers in their place."""
+        hints = inspect.signature(self.function, eval_str=True).parameters.values()
+        return frozenset(each.name for each in hints if Array in (each.annotation, *get_args(each.annotation)))
+
+    def _weaken(self, result: Tracer, arguments: Sequence[object], keywords: Mapping[str, object]) -> None:
+        """Make the result of an operator of Python numbers alone weak; see `operands.weak`."""
+        named = dict(zip(self._parameters or (), arguments, strict=False)) | dict(keywords)
+        numbers = {name: named[name] for name in self._operands if is_weak(named.get(name))}
+
+        def compute(dtype: DType) -> Tracer:
+            with trace_of().operator(self.name):
+                again = named | {name: in_dtype(each, dtype) for name, each in numbers.items()}
+                return cast("Callable[..., Tracer]", self.function)(**again)
+
+        if numbers:
+            made_weak(result, tuple(numbers.values()), compute)
 
     def graph_for(self, *arguments: P.args, **keywords: P.kwargs) -> Captured:
         """Return the graph for arguments like these, without compiling it."""
@@ -358,6 +383,8 @@ def operator(name: str) -> Callable[[Callable[P, R]], "GraphFunction[P, R]"]:
     """Make an operator of a definition on tracers: part of a graph while one is captured, else a graph of its own."""
 
     def make(definition: Callable[P, R]) -> GraphFunction[P, R]:
-        return GraphFunction(definition, name)
+        made = GraphFunction(definition, name)
+        made.is_operator = True
+        return made
 
     return make

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, cast
+from typing import Any, Final
 
 import numpy as np
 
-from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, from_numpy, i32, i64, promote
+from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, f64, i32, i64, promote
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Value
 from tessera.graphs.operands.array_methods import ArrayMethods
 from tessera.graphs.operands.indexing import linear_index, listed_indices, require_integers, subscript_of
-from tessera.graphs.operands.numbers import holds_outside, is_outside, literal
+from tessera.graphs.operands.numbers import constant_of, holds_outside, is_outside, literal
+from tessera.graphs.operands.weak import dtype_of_meeting, made_weak, weakly
 from tessera.graphs.shapes import axes_of, flat, matmul_labels, summed, working
 from tessera.graphs.trace import Trace, current_trace, is_operand
 from tessera.runtime.arrays.host import plain
@@ -36,6 +37,8 @@ class Tracer(ArrayMethods):
 
     def __init__(self, trace: Trace, value: Value) -> None:
         self.trace, self.value = trace, value
+        self.weak: Callable[[DType], Any] | None = None  # the type of the protocol's attribute
+        """Computes a value that is made of Python numbers alone in another float dtype; see `operands.weak`."""
 
     # What it is
 
@@ -54,6 +57,7 @@ class Tracer(ArrayMethods):
 
     # Moving elements
 
+    @weakly
     def reshape(self, *shape: int | Sequence[int]) -> "Tracer":
         """Return the same elements in row-major order in another shape; -1 stands for what is left."""
         wanted = flat(shape)
@@ -64,6 +68,7 @@ class Tracer(ArrayMethods):
             raise OperandMismatch(f"{self.size} elements of {self.shape} do not fill {tuple(wanted)}")
         return self.of(self.trace.builder.reshape(self.value, wanted))
 
+    @weakly
     def transpose(self, *axes: int | Sequence[int]) -> "Tracer":
         """Permute the axes; without arguments, reverse them."""
         order = [axis + self.ndim if axis < 0 else axis for axis in flat(axes)] if axes else range(self.ndim)[::-1]
@@ -76,8 +81,11 @@ class Tracer(ArrayMethods):
         wanted = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
         if wanted is None:
             raise OperandMismatch(f"there is no dtype {dtype!r}", hint=f"choose from {', '.join(sorted(BY_NAME))}")
+        if self.weak is not None and wanted == f64:
+            return self.weak(f64)
         return self.of(self.trace.builder.cast(self.value, wanted))
 
+    @weakly
     def __getitem__(self, index: object) -> "Tracer":
         subscript = subscript_of(index, self.shape)
         view = self.of(self.trace.builder.view(self.value, subscript.view))
@@ -159,6 +167,7 @@ class Tracer(ArrayMethods):
 
     # Reductions
 
+    @weakly
     def reduced(self, reduction: str, axis: int | Sequence[int] | None, *, keepdims: bool) -> "Tracer":
         """Return the sum, the greatest ("max"), the least ("min") or the mean along axes."""
         if reduction == "mean":
@@ -178,31 +187,22 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
         if value.trace is trace:
             return value
         if value.trace.encloses(trace):
-            return Tracer(trace, trace.capture(value, value.value.type))
+            inner = Tracer(trace, trace.capture(value, value.value.type))
+            inner.weak = value.weak  # it is computed where it is used
+            return inner
         raise CannotTrace(
             f"{value!r} belongs to a graph that is not being captured any more",
             hint="return values from the function instead of keeping them in variables outside of it",
         )
     if issubclass(type(value), _NUMBERS):
-        return _constant(value, trace)
+        number, dtype = constant_of(value)
+        return Tracer(trace, trace.builder.full(number, dtype, ()))
     if not is_operand(value):
         raise OperandMismatch(f"{value!r} is no array", hint="pass an array of NumPy, PyTorch, CuPy or JAX")
     turned = trace.turned(value)
     if turned is not None:
         return Tracer(trace, trace.builder.transpose(trace.capture(turned), (1, 0)))
     return Tracer(trace, trace.capture(value))
-
-
-def _constant(value: object, trace: Trace) -> Tracer:
-    scalar_type, number = type(value), plain(value)
-    if isinstance(value, np.generic):
-        dtype = from_numpy(np.asarray(cast("object", value)).dtype)
-    else:
-        dtype = boolean if scalar_type is bool else i64 if issubclass(scalar_type, int) else f32
-    if dtype is None or not isinstance(number, bool | int | float):
-        raise OperandMismatch(f"{value!r} is no number of a graph", hint="pass a float, an integer or a bool")
-    literal(number, dtype)  # refuses what the dtype does not hold
-    return Tracer(trace, trace.builder.full(float(number) if dtype.is_float else number, dtype, ()))
 
 
 def indices(value: object, trace: Trace | None = None) -> Tracer:
@@ -267,7 +267,8 @@ def binary(opcode: str, left: object, right: object) -> Tracer:
     def body(a: Expr, b: Expr) -> Expr:
         return cast_expr(apply(opcode, a, b), dtype)
 
-    return _elementwise(body, (x, y), (working(dtype),) * 2)
+    made = _elementwise(body, (x, y), (working(dtype),) * 2)
+    return made_weak(made, (left, right), lambda kind: binary(opcode, in_dtype(left, kind), in_dtype(right, kind)))
 
 
 def compare(predicate: str, left: object, right: object) -> Tracer:
@@ -296,7 +297,8 @@ def select(condition: object, left: object, right: object) -> Tracer:
     def body(c: Expr, a: Expr, b: Expr) -> Expr:
         return apply("select", c, a, b)
 
-    return _elementwise(body, (test, x, y), (boolean, dtype, dtype))
+    made = _elementwise(body, (test, x, y), (boolean, dtype, dtype))
+    return made_weak(made, (left, right), lambda kind: select(condition, in_dtype(left, kind), in_dtype(right, kind)))
 
 
 def unary(opcode: str, operand: object) -> Tracer:
@@ -311,7 +313,17 @@ def unary(opcode: str, operand: object) -> Tracer:
     def body(a: Expr) -> Expr:
         return cast_expr(apply(opcode, a), dtype)
 
-    return _elementwise(body, (x,), (working(dtype),))
+    made = _elementwise(body, (x,), (working(dtype),))
+    return made_weak(made, (operand,), lambda kind: unary(opcode, in_dtype(operand, kind)))
+
+
+def in_dtype(operand: object, dtype: DType) -> Tracer:
+    """Return a Python number, or a weak value, in a float dtype; see `operands.weak`."""
+    if isinstance(operand, Tracer) and operand.weak is not None:
+        return operand.weak(dtype)
+    trace, number = trace_of(), plain(operand)
+    assert isinstance(number, bool | int | float)
+    return Tracer(trace, trace.builder.full(float(literal(number, dtype).value), dtype, ()))
 
 
 def apply_expr(body: Expr, operands: Sequence[Tracer]) -> Tracer:
@@ -380,7 +392,7 @@ def contraction(
         counts = contraction(x.astype(i32), y.astype(i32), labels, result, tile_shape=tile_shape, exact=exact)
         return compare("ne", counts, 0)
     made = builder.contract(
-        builder.cast(x.value, met), builder.cast(y.value, met), labels, result, exact=exact, tile_shape=tile_shape,
+        x.astype(met).value, y.astype(met).value, labels, result, exact=exact, tile_shape=tile_shape,
         compute=compute,
     )  # fmt: skip
     return x.of(builder.cast(made, dtype or met))
@@ -401,17 +413,11 @@ def _met(
 ) -> "tuple[Tracer | Number, Tracer | Number, DType]":
     """Return two operands, Python numbers as they are, and the dtype in which they meet."""
     sides = [_side(side, trace or trace_of()) for side in (left, right)]
-    typed = [side.dtype for side in sides if isinstance(side, Tracer)]
-    if not typed and trace is None:  # two numbers
+    if not any(isinstance(side, Tracer) for side in sides) and trace is None:  # two numbers
         sides[0] = as_tracer(left)
-        typed = [sides[0].dtype]
-    dtype = boolean if not typed else typed[0] if len(typed) == 1 else promote(*typed)
-    if any(isinstance(side, float) for side in sides) and not dtype.is_float:
-        dtype = f32
-    if any(type(side) is int for side in sides) and dtype == boolean:
-        dtype = i64
-    if floating and not dtype.is_float:
-        dtype = f32
+    dtype = dtype_of_meeting(sides, floating=floating)
+    if dtype == f64:
+        sides = [side.weak(f64) if isinstance(side, Tracer) and side.weak else side for side in sides]
     return sides[0], sides[1], dtype
 
 

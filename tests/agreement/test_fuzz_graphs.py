@@ -121,7 +121,7 @@ def test_refused_graphs_are_no_failures() -> None:
     assert outcome.detail.startswith("TSR-E")
 
 
-@pytest.mark.parametrize("what", ["graphs", "meshes", "cascades"])
+@pytest.mark.parametrize("what", ["graphs", "meshes", "programs", "cascades"])
 def test_the_command_line(what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{TESTS.parent}:{TESTS}")
     monkeypatch.setattr("fuzz.__main__.BATCH", 2)
@@ -130,7 +130,7 @@ def test_the_command_line(what: str, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_subjects() -> None:
-    assert list(SUBJECTS) == ["kernels", "graphs", "meshes", "cascades"]
+    assert list(SUBJECTS) == ["kernels", "graphs", "meshes", "programs", "cascades"]
     graphs, cascades = SUBJECTS["graphs"], SUBJECTS["cascades"]
     assert graphs.check(graph_case_of(5), "cuda:sm_90a") == Outcome("agrees")
     case = cascades.case(7, False)

@@ -1,7 +1,8 @@
 """Fuzz for a while: `python -m fuzz --seconds 3600 --target cpu`, on a GPU `--target cuda --large`.
 
 `--what` says what: random kernels, graphs of operators (for a target of a GPU they are compiled only), these on
-simulated meshes of 1 to 72 devices, or cascades.
+simulated meshes of 1 to 72 devices, programs as people write them (closures that change, number arguments, updates, loops,
+arrays of several libraries, derivatives), or cascades.
 Cases run in child processes, a batch each, so a crash or a lost context is told with its seed.  Each failure prints
 a seed that brings it back (`python -m fuzz --target cpu --only SEED`) and the smallest case that was found.  Ends
 with 1 where there was one.

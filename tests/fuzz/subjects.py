@@ -1,4 +1,4 @@
-"""What is fuzzed: kernels, graphs of operators, these on meshes, cascades; how a seed becomes a case, and what is done with that."""
+"""What is fuzzed, how a seed becomes a case, and what is done with that."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ from fuzz.graphs import GraphCase
 from fuzz.kernels import Case, case_of
 from fuzz.meshes import check_on_mesh
 from fuzz.meshes import describe as describe_on_mesh
+from fuzz.program_check import check_program, compile_program
+from fuzz.programs import Program, program_of
 from fuzz.reduce import reduced
 
 RUN_HERE: Final = ("cpu", "interpret")
@@ -41,6 +43,10 @@ def _graph(case: GraphCase, target: str) -> Outcome:
     return check_graph(case, target) if target in RUN_HERE else compile_graph(case, target)
 
 
+def _program(program: Program, target: str) -> Outcome:
+    return check_program(program, target) if target in (*RUN_HERE, "cuda") else compile_program(program, target)
+
+
 def _smaller_graph(case: GraphCase, fails: Callable[[GraphCase], bool], seconds: float) -> GraphCase:
     return reduced_graph(case, fails, seconds)
 
@@ -60,5 +66,6 @@ SUBJECTS: Final[dict[str, Subject]] = {
     "kernels": Subject(lambda seed, large: case_of(seed, large=large), check, describe_kernel, reduced),
     "graphs": Subject(lambda seed, _: graph_case_of(seed), _graph, GraphCase.script, _smaller_graph),
     "meshes": Subject(lambda seed, _: graph_case_of(seed), check_on_mesh, describe_on_mesh, _smaller_graph),
+    "programs": Subject(lambda seed, _: program_of(seed), _program, Program.script, lambda case, *_: case),
     "cascades": Subject(lambda seed, _: cascade_case_of(seed), _cascade, _describe_cascade, lambda case, *_: case),
 }

@@ -89,6 +89,7 @@ RULES: Final[Mapping[str, Tier]] = {
     "tests/agreement/test_fuzz_graphs.py": Tier.ALL,
     "tests/agreement/test_fuzz_kernels.py": Tier.ALL,
     "tests/agreement/test_fuzz_meshes.py": Tier.ALL,
+    "tests/agreement/test_fuzz_programs.py::test_gpu_targets_compile_them": Tier.ALL,
     "tests/frontend/test_fuzz.py": Tier.ALL,
     "tests/frontend/test_mutants.py": Tier.ALL,
     "tests/lowering/schedule/test_random_cascades.py": Tier.ALL,

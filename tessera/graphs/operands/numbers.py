@@ -6,11 +6,11 @@ NumPy 2 does the same: a number that a dtype does not hold compares by its value
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
-from tessera.core.base.dtypes import DType, boolean, i64, u64
+from tessera.core.base.dtypes import DType, boolean, f32, from_numpy, i64, u64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Literal, Number
 from tessera.runtime.arrays.host import plain
@@ -48,6 +48,22 @@ def literal(number: Number, dtype: DType) -> Literal:
     except OverflowError:
         bits = int(number).bit_length()
         raise OperandMismatch(f"an integer of {bits} bits is no {dtype}", hint="give a float") from None
+
+
+def constant_of(value: object) -> tuple[Number, DType]:
+    """Return a number and the dtype that it has on its own: NumPy's keep theirs, Python's are i64, f32 or bool.
+
+    Raises OperandMismatch for one that its dtype does not hold, and for what is no number.
+    """
+    number, dtype = plain(value), i64
+    if isinstance(value, np.generic):
+        dtype = from_numpy(np.asarray(cast("object", value)).dtype)
+    elif isinstance(value, bool | float):
+        dtype = boolean if isinstance(value, bool) else f32
+    if dtype is None or not isinstance(number, bool | int | float):
+        raise OperandMismatch(f"{value!r} is no number of a graph", hint="pass a float, an integer or a bool")
+    literal(number, dtype)
+    return (float(number) if dtype.is_float else number), dtype
 
 
 def held_number(value: object, dtype: DType) -> Number:
