@@ -320,7 +320,7 @@ def _cast(x: Array, dtype: str) -> Value:
 _NUMPY: Final = (
     "abs", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor", "floor_divide", "log", "log1p", "log2", "log10",
     "maximum", "minimum", "mod", "power", "reciprocal", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
-    "copysign", "hypot", "logaddexp", "arctan2", "all", "any", "sum", "max", "min", "prod", "broadcast_to", "matmul",
+    "radians", "signbit", "heaviside", "fmax", "fmod", "logaddexp2", "copysign", "hypot", "logaddexp", "arctan2", "all", "any", "sum", "max", "min", "prod", "broadcast_to", "matmul",
     "expand_dims", "flip", "moveaxis", "reshape", "roll", "squeeze", "stack", "swapaxes",
     "take_along_axis", "tile", "transpose", "where", "count_nonzero", "logical_and", "logical_or",
     "logical_not", "isnan", "isfinite", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "cbrt",

@@ -7,7 +7,7 @@ from support.closure_programs import TERMS
 _ARITHMETIC: Final = (
     "{f} + {g}", "{f} - {g}", "{f} * {g}", "{f} * {c}", "{c} - {f}", "{f} / (abs({g}) + 1)", "{f} + {c}", "{c} * {f}",
     "{f} ** 2", "2 ** {f}", "{f} // 0.75", "{f} % 1.5", "1.5 % ({f} * {f} + 0.5)", "-{f}", "abs({f})", "{f} * True", "{f} @ p['w']",
-    "op.maximum({f}, {c})", "op.minimum({g}, {f})", "op.hypot({f}, {g})", "op.copysign({f}, {c})", "op.logaddexp({f}, {g})",
+    "op.maximum({f}, {c})", "op.minimum({g}, {f})", "op.hypot({f}, {g})", "op.copysign({f}, {c})", "op.logaddexp({f}, {g})", "op.arctan2({f}, {g})", "op.fmax({f}, {c})", "op.fmod({f}, 1.5)", "op.logaddexp2({f}, {c})", "op.arctan({c}) * {f}",
     "op.maximum({f}, np.float64(0.1))", "{f} / 3", "{f} * p['b']", "{f} + p['layers'][n - 1]", "{f}.clip(-1, {c})",
     "op.clip({f}, None, 0.5)", "op.clip({f}, -0.25)", "op.power(abs({f}) + 0.1, {c})", "op.exp({c}) * {f}", "op.sqrt(2) * {f}",
 )  # fmt: skip
@@ -16,6 +16,8 @@ _FUNCTIONS: Final = (
         "exp", "tanh", "sin", "cos", "sigmoid", "silu", "gelu", "relu", "softplus", "mish", "elu", "leaky_relu", "hardswish",
         "relu6", "softsign", "square", "erf", "sinh", "cosh", "expm1", "sign", "floor", "round", "ceil", "trunc", "exp2",
     )),
+    "op.arctan({f})", "op.arcsin(op.tanh({f}))", "op.arccos({f} / (abs({f}) + 1))", "op.arcsinh({f})", "op.arccosh(abs({f}) + 1.5)",
+    "op.arctanh({f} / (abs({f}) + 1.5))", "op.cbrt({f})", "op.radians({f})", "op.signbit({f})", "op.heaviside({f}, {c})",
     "op.log(abs({f}) + 0.5)", "op.rsqrt({f} * {f} + 1)", "op.sqrt(abs({f}) + 0.1)", "op.log1p(abs({f}))",
     "op.tan({f} * 0.3)", "op.reciprocal(abs({f}) + 1)", "op.log2(abs({f}) + 1)", "op.log10({f} * {f} + 2)",
 )  # fmt: skip

@@ -408,3 +408,37 @@ def _rotated(x: Array, c: Array, s: Array, join: Callable[..., Array]) -> Array:
 def rotary(q: Array, k: Array, v: Array, c: Array, s: Array) -> Array:
     q, k = (_rotated(x, c, s, lambda parts: op.concat(parts, axis=-1)) for x in (q, k))
     return op.softmax(q @ k.T) @ v
+
+
+EXPONENTIALS: Final = ((HEADS, QUERIES, WIDTH), (HEADS, KEYS, WIDTH), (HEADS, KEYS, WIDTH))
+APART: Final = frozenset({"weight-columns"})
+
+
+@variant(
+    lambda q, k, v: attend(q @ k.swapaxes(-1, -2), np.exp(v)),
+    *EXPONENTIALS,
+    kernels=("maps", "cascade"),
+    refusals=APART,
+)
+def exponentials_of_values(q: Array, k: Array, v: Array) -> Array:
+    return op.softmax(q @ k.T) @ op.exp(v)
+
+
+@variant(
+    lambda q, k, v: attend(q @ k.swapaxes(-1, -2), v / (1 + np.exp(-v))),
+    *EXPONENTIALS,
+    kernels=("maps", "cascade"),
+    refusals=APART,
+)
+def gated_values(q: Array, k: Array, v: Array) -> Array:
+    return op.softmax(q @ k.T) @ op.silu(v)
+
+
+def _causal(scores: Array) -> Array:
+    return np.where(np.tri(KEYS) > 0, scores, -np.inf)
+
+
+@variant(lambda x, y: attend(_causal(x @ x.swapaxes(-1, -2) / math.sqrt(WIDTH)), np.sinh(x) * y),
+         (HEADS, KEYS, WIDTH), (HEADS, KEYS, WIDTH), kernels=("maps", "cascade"), refusals=APART)  # fmt: skip
+def one_array_as_queries_keys_and_values(x: Array, y: Array) -> Array:
+    return op.flash_attention(x, x, op.sinh(x) * y, causal=True)

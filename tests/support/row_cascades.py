@@ -239,6 +239,20 @@ def cumulative_logsumexp(x: Array) -> Array:
     return m + op.log(op.cumsum(op.exp(x - m)))
 
 
+@cascade(lambda x, w: np.cumsum(x @ w, 1) * 0.5, (4, 19, WIDTH), (WIDTH, 12), kernels=("product", "rows"),
+         refusals=frozenset({"weight-columns"}))  # fmt: skip
+def running_sums_of_products(x: Array, w: Array) -> Array:
+    return op.cumsum(x @ w, 1) * 0.5
+
+
+@cascade(lambda x, w: np.maximum.accumulate(x @ w, 0), (19, WIDTH), (WIDTH, 12), kernels=("product", "rows"),
+         refusals=frozenset({"weight-columns"}))  # fmt: skip
+def running_maxima_of_products(x: Array, w: Array) -> Array:
+    y = x @ w
+    seen = op.arange(19)[:, None] >= op.arange(19)
+    return op.max(op.where(seen[:, :, None], y, -np.inf), 1)
+
+
 # Norms
 
 

@@ -39,6 +39,9 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "row-limit": Rule("its rows are too long to stay in registers"),
     "row-axes": Rule("an array has axes beside those of the rows"),
+    "weight-columns": Rule(
+        "what weighs the sums, an exponential, a condition or a maximum, would be another for each column",
+    ),
     "products": Rule("two products with other axes need loops of their own"),
     "siblings": Rule("so many products at a time leave no registers for the sums of each"),
     "empty": Rule("an axis has no elements"),

@@ -15,18 +15,20 @@ COMPARISONS: Final[Mapping[str, str]] = {
 MIRRORED: Final[Mapping[str, str]] = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 """Predicates with their operands the other way around."""
 OPERATORS: Final[Mapping[str, str]] = {
-    "absolute": "abs", "amax": "max", "amin": "min", "concatenate": "concat", "ravel": "flatten", "take": "gather",
+    "absolute": "abs", "amax": "max", "amin": "min", "concatenate": "concat", "deg2rad": "radians", "fabs": "abs",
+    "fix": "trunc", "rad2deg": "degrees", "ravel": "flatten", "rint": "round", "take": "gather",
 }  # fmt: skip
 """Operators under other names than NumPy's."""
 SAME_NAMES: Final = frozenset((
-    "abs", "all", "any", "argmax", "argmin", "argsort", "broadcast_to", "ceil", "clip", "copysign", "cos", "cosh",
-    "count_nonzero", "cumprod", "cumsum", "einsum", "exp", "exp2", "expand_dims", "expm1", "flip", "floor",
-    "floor_divide", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logaddexp",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "min",
-    "minimum", "mod", "moveaxis", "nan_to_num", "outer", "pad", "power", "prod", "reciprocal", "remainder",
-    "repeat", "reshape", "roll", "round", "sign", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "sum", "swapaxes", "take_along_axis", "tan", "tanh", "tile", "transpose", "tril", "triu",
-    "trunc", "var", "where",
+    "abs", "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
+    "argmin", "argsort", "broadcast_to", "cbrt", "ceil", "clip", "copysign", "cos", "cosh", "count_nonzero",
+    "cumprod", "cumsum", "degrees", "einsum", "exp", "exp2", "expand_dims", "expm1", "flip", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "heaviside", "hypot", "isfinite", "isinf", "isnan", "log", "log10",
+    "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "matmul", "max", "maximum", "mean", "min", "minimum", "mod", "moveaxis", "nan_to_num", "outer", "pad",
+    "power", "prod", "radians", "reciprocal", "remainder", "repeat", "reshape", "roll", "round", "sign",
+    "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sum", "swapaxes",
+    "take_along_axis", "tan", "tanh", "tile", "transpose", "tril", "triu", "trunc", "var", "where",
 ))  # fmt: skip
 """Operators under NumPy's names."""
 

@@ -221,7 +221,21 @@ def _cascade(members: Members, anchors: Sequence[Node], space: AxisSpace) -> For
     if any(len(each) > 1 for each in wide) or any(space.extents[axis] > WHOLE_LIMIT for axis in columns):
         widest = max(space.extents[axis] for axis in columns)
         return refused("columns", *found.reductions, detail=f"{widest:,} columns")
+    if _weighed_along(columns, found, space):
+        return refused("weight-columns", *found.reductions)
     return Form(CASCADE, space, (*found.around, found.axis, *found.inner), found, columns)
+
+
+def _weighed_along(columns: Sequence[int], found: Found, space: AxisSpace) -> bool:
+    """Return whether exponents, conditions or maxima vary along the columns, as in `softmax(s) @ exp(v)`.
+
+    The loop has one weight for a row and a step, and one anchor for a row.
+    """
+    cascade = found.cascade
+    weights = [*(each.exponent for each in cascade.anchors), *(each.body for each in cascade.extrema)]
+    weights += [each.indicator for each in (*cascade.anchors, *cascade.moments) if each.indicator is not None]
+    atoms = {found.atoms[number] for expr in weights for number in arguments(expr)}
+    return any(not set(columns).isdisjoint(space.axes[atom]) for atom in atoms)
 
 
 def _row_axes(found: Found, anchors: Sequence[Node], space: AxisSpace) -> set[int]:

@@ -176,9 +176,15 @@ class Fuser:
             if draft.number not in self.drafts or not any(node.op == "contract" for node in draft.owned):
                 continue
             whole, hidden = self._only_for(draft, written=True), self._only_for(draft)
-            for chain in (whole, hidden) if whole != hidden else (whole,):
+            chains = [whole, hidden, self._without_maps(hidden)]
+            for chain in [each for number, each in enumerate(chains) if each not in chains[:number]]:
                 if self._absorb(draft, chain):
                     break
+
+    def _without_maps(self, chain: list[Draft]) -> list[Draft]:
+        """Return the groups of a chain that reduce, and the maps after them: other maps are kernels before the loop."""
+        reducing = {draft.number for draft in chain if _reduces(draft)}
+        return [draft for draft in chain if draft.number in reducing or self.order.needs({draft.number}, reducing)]
 
     def _absorb(self, draft: Draft, chain: list[Draft]) -> bool:
         """Merge as many groups into one as make a kernel with it, the nearest first."""

@@ -95,9 +95,58 @@ def copysign(a: Array | Number, b: Array | Number) -> Array:
     Its derivative by a is 1 or -1, and 0 at 0; by b it is 0.  Integers give f32.
     """
     x, y, dtype = widened_pair(a, b)
-    # -0.0 equals 0.0, and its reciprocal does not.
-    zero = tracer.compare("lt", tracer.binary("div", 1.0, tracer.select(y == 0.0, y, 1.0)), 0.0)
-    return tracer.select((y < 0.0) | zero, -abs(x), abs(x)).astype(dtype)
+    return tracer.select(is_negative(y), -abs(x), abs(x)).astype(dtype)
+
+
+def is_negative(x: Tracer) -> Tracer:
+    """Return whether a float is below 0, or -0.0: it equals 0.0, and its reciprocal does not.  NaN never is."""
+    zero = tracer.compare("lt", tracer.binary("div", 1.0, tracer.select(x == 0.0, x, 1.0)), 0.0)
+    return (x < 0.0) | zero
+
+
+@operator("signbit")
+def signbit(x: Array) -> Array:
+    """Return whether an element is below 0 or -0.0, as bools; NaN counts as positive, whatever its bits."""
+    value = as_tracer(x)
+    return is_negative(widened(value)[0]) if value.dtype.is_float else value < 0
+
+
+@operator("fmod")
+def fmod(a: Array | Number, b: Array | Number) -> Array:
+    """Return what a leaves when it is divided by b, with the sign of a, as C has it; NaN where b is 0.
+
+    Its derivative by a is 1, by b what a / b is without its fraction, negated.  Integers give f32.
+    """
+    x, y, dtype = widened_pair(a, b)
+    left = tracer.binary("mod", abs(x), abs(y))
+    return tracer.select(is_negative(x), -left, left).astype(dtype)
+
+
+@operator("fmax")
+def fmax(a: Array | Number, b: Array | Number) -> Array:
+    """Return the greater of two, element by element; of a number and NaN the number."""
+    return _number_of_two("max", a, b)
+
+
+@operator("fmin")
+def fmin(a: Array | Number, b: Array | Number) -> Array:
+    """Return the lesser of two, element by element; of a number and NaN the number."""
+    return _number_of_two("min", a, b)
+
+
+def _number_of_two(opcode: str, a: Array | Number, b: Array | Number) -> Tracer:
+    """Return the extreme of two, which is not NaN where one is not."""
+    x, y = (tracer.binary(opcode, first, second) for first, second in ((a, a), (b, b)))
+    extreme = tracer.binary(opcode, a, b)
+    return tracer.select(x != x, b, tracer.select(y != y, a, extreme))  # noqa: PLR0124 - NaN equals nothing
+
+
+@operator("heaviside")
+def heaviside(x: Array | Number, at_zero: Array | Number) -> Array:
+    """Return 0 below 0, 1 above, and `at_zero` at 0; NaN stays NaN.  Its derivative by x is 0.  Integers give f32."""
+    value, middle, dtype = widened_pair(x, at_zero)
+    step = tracer.select(value > 0.0, 1.0, value * 0.0)
+    return tracer.select(value == 0.0, middle, tracer.select(value < 0.0, 0.0, step)).astype(dtype)
 
 
 @operator("nan_to_num")

@@ -1,6 +1,7 @@
 """Exponentials, logarithms and hyperbolic functions without cancellation or early overflow."""
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply
 from tessera.core.program.spec import IN_RANGE
 from tessera.graphs import tracer
+from tessera.graphs.custom import custom
 from tessera.graphs.function import operator
 from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, apply_expr
@@ -149,3 +151,52 @@ def logaddexp(a: Array | Number, b: Array | Number) -> Array:
     # Of equal operands `max` has the derivative of its first one, so the difference counts as that of a greater a.
     distance = tracer.binary("min", second - first, first - second)
     return (tracer.binary("max", x, y) + log1p_of_fraction(tracer.unary("exp", distance))).astype(dtype)
+
+
+@operator("logaddexp2")
+def logaddexp2(a: Array | Number, b: Array | Number) -> Array:
+    """Return log2(2^a + 2^b), element by element, as `logaddexp` of the same in other units; integers give f32."""
+    x, y, dtype = widened_pair(a, b)
+    return (logaddexp(x * math.log(2.0), y * math.log(2.0)) * (1.0 / math.log(2.0))).astype(dtype)
+
+
+def _cbrt_curve(inputs: Sequence[Tracer], outputs: Sequence[Tracer], cotangents: Sequence[Tracer]) -> Tracer:
+    """Pull back along -2 / (9 cbrt(x)^5), which is infinite at 0, as a product of quotients is not."""
+    del outputs
+    root = _cbrt(inputs[0])
+    square = root * root
+    return cotangents[0] * (-2.0 / 9.0) / (square * square * root)
+
+
+@custom(adjoint=_cbrt_curve, name="cbrt_slope")
+def _slope_of_cbrt(x: Tracer) -> Tracer:
+    """Return 1 / (3 cbrt(x)^2)."""
+    root = _cbrt(x)
+    return (1.0 / 3.0) / (root * root)
+
+
+def _cbrt_slope(inputs: Sequence[Tracer], outputs: Sequence[Tracer], cotangents: Sequence[Tracer]) -> Tracer:
+    """Pull back along 1 / (3 cbrt(x)^2)."""
+    del outputs
+    return cotangents[0] * _slope_of_cbrt(inputs[0])
+
+
+@custom(adjoint=_cbrt_slope, name="cbrt")
+def _cbrt(x: Tracer) -> Tracer:
+    """Return the cube root of f32 or f64: 2^(log2(x) / 3), and a step of Newton's iteration."""
+    size = abs(x)
+    is_itself = (size == 0.0) | (size == math.inf)
+    finite = tracer.select(is_itself, 1.0, size)
+    guess = tracer.unary("exp2", tracer.unary("log2", finite) * (1.0 / 3.0))
+    root = guess - (guess - finite / (guess * guess)) * (1.0 / 3.0)
+    return tracer.select(is_itself, x, tracer.select(x < 0.0, -root, root))
+
+
+@operator("cbrt")
+def cbrt(x: Array) -> Array:
+    """Return the cube root, negative of negative numbers; its derivative at 0 is infinite.
+
+    Floats of 16 bits are computed in f32 and rounded once; integers give f32.
+    """
+    wide, dtype = widened(x)
+    return _cbrt(wide).astype(dtype)

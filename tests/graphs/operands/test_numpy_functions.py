@@ -24,7 +24,7 @@ def test_every_remedy_is_an_operator():
     assert [name for name in (*OPERATORS.values(), *SAME_NAMES) if name not in op.__all__] == []
     assert numpy_remedy("exp") == "write op.exp"
     assert numpy_remedy("concatenate") == "write op.concat"
-    assert "op." not in numpy_remedy("arctan").replace("tessera.op", "")
+    assert "op." not in numpy_remedy("sinc").replace("tessera.op", "")
 
 
 def both(function: Callable[[Array, Array], Array], x: Array, y: Array) -> None:

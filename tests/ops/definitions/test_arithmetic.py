@@ -230,3 +230,36 @@ def test_shapes_that_do_not_broadcast(name: str):
     first, _, listing = str(raised.value).partition("\n")
     assert "do not broadcast together" in first
     assert "test_arithmetic.py, line" in listing
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16"])
+def test_remainders_and_extremes_as_c_has_them(dtype: str):
+    a, b = pairs(FLOATS[dtype])
+    for target in TARGETS if dtype == "f32" else ("interpret",):
+        with overridden(target=target):
+            remainder, greater, lesser, step = graph.module("each")(
+                lambda a, b: (op.fmod(a, b), op.fmax(a, b), op.fmin(a, b), op.heaviside(a, b))
+            )(a, b)
+        with np.errstate(all="ignore"):
+            alike(remainder, np.fmod(a, b))
+            for got, want in ((greater, np.fmax(a, b)), (lesser, np.fmin(a, b))):
+                np.testing.assert_array_equal(np.asarray(got), want)  # of two zeros either is the greater
+            alike(step, np.heaviside(a, b))
+
+
+def test_signs_of_bits():
+    for dtype in FLOATS.values():
+        with np.errstate(all="ignore"):
+            x = np.array(EDGES).astype(dtype)
+        np.testing.assert_array_equal(everywhere(op.signbit, x), np.signbit(np.where(np.isnan(x), 0, x)))
+    np.testing.assert_array_equal(everywhere(op.signbit, np.array([-1, 0, 3])), [True, False, False])
+
+
+def test_derivatives_of_remainders_and_extremes():
+    a, b = np.array([7.5, -7.5, math.nan, 2.0]), np.array([2.0, 2.0, 1.0, math.nan])
+    by_a, by_b = tessera.grad(lambda a, b: op.sum(op.fmod(a, b)), (0, 1))(a[:2], b[:2])
+    np.testing.assert_array_equal(by_a, [1, 1])
+    np.testing.assert_array_equal(by_b, [-3, 3])
+    by_a, by_b = tessera.grad(lambda a, b: op.sum(op.fmax(a, b)), (0, 1))(a, b)
+    np.testing.assert_array_equal(by_a, [1, 0, 0, 1])
+    np.testing.assert_array_equal(by_b, [0, 1, 1, 0])

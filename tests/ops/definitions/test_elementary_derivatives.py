@@ -56,8 +56,20 @@ FUNCTIONS: dict[str, tuple[Function, Function, Function]] = {
     "trunc": (np.trunc, _zero, _zero),
     "round": (np.rint, _zero, _zero),
     "sign": (np.sign, _zero, _zero),
+    "arctan": (np.arctan, lambda x: 1 / (1 + x * x), lambda x: np.where(np.isinf(x), 0.0, -2 * x / (1 + x * x) ** 2)),
+    "arcsin": (np.arcsin, lambda x: (1 - x * x) ** -0.5, lambda x: x * (1 - x * x) ** -1.5),
+    "arccos": (np.arccos, lambda x: -((1 - x * x) ** -0.5), lambda x: -x * (1 - x * x) ** -1.5),
+    "arcsinh": (np.arcsinh, lambda x: 1 / np.hypot(x, 1), lambda x: np.where(np.isinf(x), 0.0, -x / np.hypot(x, 1) ** 3)),
+    "arccosh": (np.arccosh, lambda x: (x * x - 1) ** -0.5, lambda x: np.where(np.isinf(x), 0.0, -x * (x * x - 1) ** -1.5)),
+    "arctanh": (np.arctanh, lambda x: 1 / (1 - x * x), lambda x: 2 * x / (1 - x * x) ** 2),
+    "cbrt": (np.cbrt, lambda x: np.cbrt(x) ** -2 / 3, lambda x: -2 / 9 * np.cbrt(x) ** -5),
+    "degrees": (np.degrees, lambda x: np.full_like(x, 180 / PI), _zero),
+    "radians": (np.radians, lambda x: np.full_like(x, PI / 180), _zero),
 }  # fmt: skip
-POSITIVE = ("log", "log2", "sqrt", "rsqrt")
+DOMAINS = {
+    "log": (0, math.inf), "log2": (0, math.inf), "sqrt": (0, math.inf), "rsqrt": (0, math.inf), "arccosh": (1, math.inf),
+    "arcsin": (-1, 1), "arccos": (-1, 1), "arctanh": (-1, 1),
+}  # fmt: skip
 
 
 def derivatives(name: str, x: NDArray[Any]) -> list[Values]:
@@ -77,7 +89,8 @@ def derivatives(name: str, x: NDArray[Any]) -> list[Values]:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_and_derivatives(name: str, dtype: str):
-    points = POINTS[~(POINTS < 0)] if name in POSITIVE else POINTS
+    least, greatest = DOMAINS.get(name, (-math.inf, math.inf))
+    points = POINTS[~((least > POINTS) | (greatest < POINTS))]
     x = points.astype(FLOATS[dtype])
     info = ml_dtypes.finfo(FLOATS[dtype])
     with np.errstate(all="ignore"):

@@ -153,3 +153,26 @@ def test_arrays_that_do_not_broadcast():
     with pytest.raises(OperandMismatch) as raised:
         op.logaddexp(np.ones(3), np.ones(4))
     assert "do not broadcast together" in str(raised.value).partition("\n")[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cube_roots(dtype: type[np.floating]):
+    info = np.finfo(dtype)
+    with np.errstate(all="ignore"):
+        x = np.unique(np.concatenate([POINTS, np.logspace(-40, 38, 500), [info.max, info.tiny]]).astype(dtype))
+    x = np.concatenate([x, np.array([-0.0, math.inf, -math.inf, math.nan], dtype)])
+    exact = np.cbrt(x.astype(np.longdouble))
+    for target in TARGETS:
+        with overridden(target=target):
+            got = np.asarray(op.cbrt(x))
+        finite = np.isfinite(exact)
+        assert (np.abs(got[finite] - exact[finite]) <= 1.0 * np.spacing(np.abs(exact[finite]).astype(dtype))).all()
+        np.testing.assert_array_equal(got[~finite], exact[~finite].astype(dtype))
+        np.testing.assert_array_equal(np.signbit(got)[:-1], np.signbit(x)[:-1])
+
+
+def test_sums_of_powers_of_two():
+    a, b = np.meshgrid(np.array([*PAIRS, 3.0, 1000.0]), np.array(PAIRS))
+    with np.errstate(all="ignore"):
+        want = np.logaddexp2(a, b)
+    close(everywhere(op.logaddexp2, a, b), want, 1e-13)

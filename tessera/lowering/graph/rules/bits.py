@@ -38,6 +38,11 @@ class _Sibling:
     free: int
     node: ENode
 
+    @property
+    def part(self) -> tuple[int, tuple[int, ...]]:
+        """The factor of the common operand: an array as it is and transposed are two."""
+        return self.own, self.labels
+
 
 def _merge_siblings(egraph: EGraph) -> Iterator[RuleMatch]:
     """Compute products with a common operand as one product.
@@ -68,9 +73,9 @@ def _merge_siblings(egraph: EGraph) -> Iterator[RuleMatch]:
         place = cast("int", key[2])
         results = sum(1 << number for number in group)
         independent = [sibling for sibling in group.values() if not above[egraph.find(sibling.own)] & results]
-        owners = dict.fromkeys(sibling.own for sibling in independent)
-        if len(owners) > 1:
-            order = sorted(owners, key=lambda own: _position(egraph, own))
+        parts = dict.fromkeys(sibling.part for sibling in independent)
+        if len({own for own, _ in parts}) > 1:
+            order = sorted(parts, key=lambda part: (_position(egraph, part[0]), part[1]))
             nodes = tuple(dict.fromkeys(sibling.node for sibling in independent))
             for sibling in independent:
                 yield RuleMatch(sibling.number, nodes, _merged(egraph, independent, order, sibling, place))
@@ -111,16 +116,15 @@ def _ancestors(egraph: EGraph) -> dict[int, int]:
 
 
 def _merged(
-    egraph: EGraph, group: Sequence[_Sibling], order: Sequence[int], mine: _Sibling, place: int
+    egraph: EGraph, group: Sequence[_Sibling], order: Sequence[tuple[int, tuple[int, ...]]], mine: _Sibling, place: int
 ) -> Callable[[], int]:
     """Return what builds a part of the product of a whole group."""
 
     def build() -> int:
-        first = next(sibling for sibling in group if sibling.own == order[0])
-        labels = {sibling.own: sibling.labels for sibling in group}
+        first = next(sibling for sibling in group if sibling.part == order[0])
         axis = first.labels.index(first.free)
-        turned = [permuted(egraph, own, [labels[own].index(label) for label in first.labels]) for own in order]
-        extents = [egraph.type_of(own).shape[labels[own].index(first.free)] for own in order]
+        turned = [permuted(egraph, own, [labels.index(label) for label in first.labels]) for own, labels in order]
+        extents = [egraph.type_of(own).shape[labels.index(first.free)] for own, labels in order]
         joined = egraph.add("concat", turned, None, {"axis": axis})
         shared = first.node.kids[place]
         operands, both = [shared, joined], [tuple(range(first.free)), first.labels]
@@ -128,7 +132,7 @@ def _merged(
             operands, both = operands[::-1], both[::-1]
         options = [item for item in first.node.attributes if item[0] not in ("labels", "result")]
         whole = contract(egraph, operands, both, first.result, options)
-        offset = sum(extents[: order.index(mine.own)])
+        offset = sum(extents[: order.index(mine.part)])
         axes = tuple(
             Affine(offset if label == first.free else 0, (Term(mine.result.index(label)),)) for label in first.result
         )

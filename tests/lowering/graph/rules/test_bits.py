@@ -36,6 +36,22 @@ def test_merge_siblings(m: int, k: int, n: int, p: int, dtype: DType):
 
 
 @FEW
+@given(EXTENT, EXTENT, st.lists(st.tuples(st.integers(0, 1), st.booleans()), min_size=3, max_size=5, unique=True))
+def test_merge_siblings_of_arrays_and_their_transposes(m: int, n: int, factors: list[tuple[int, bool]]):
+    """An array and its transpose are two factors: x @ w, x @ w.T, x @ v."""
+
+    def make(b: GraphBuilder, x: Value, w: Value, v: Value) -> tuple[Value, ...]:
+        return tuple(
+            b.contract(x, (w, v)[which], ((0, 1), (2, 1) if turned else (1, 2)), (0, 2)) for which, turned in factors
+        )
+
+    built = graph_of(make, (f32, (m, n)), (f32, (n, n)), (f32, (n, n)))
+    if len({which for which, _ in factors}) > 1:
+        for after in check_rule("merge-siblings", built, matches=len(factors)):
+            assert (m, n * len(factors)) in [node.result.type.shape for node in after.nodes]
+
+
+@FEW
 @given(EXTENT, EXTENT, EXTENT)
 def test_merge_siblings_with_batches_and_a_common_right_operand(m: int, k: int, n: int):
     def make(b: GraphBuilder, x: Value, y: Value, w: Value) -> tuple[Value, ...]:

@@ -1,0 +1,1 @@
+"""Elementary functions of numbers beyond exponentials: inverse trigonometric and hyperbolic ones."""
