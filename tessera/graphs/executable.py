@@ -15,6 +15,7 @@ import numpy as np
 from tessera.core.graph.bodies import LOOP, parts
 from tessera.core.graph.graph import Graph, Node, Routine, Tensor, Value
 from tessera.core.graph.graph_key import graph_key
+from tessera.core.graph.rewrite import own_outputs
 from tessera.core.schedule.plan import CALL, Group, Plan
 from tessera.core.schedule.text import plan_text
 from tessera.core.settings import Settings, current
@@ -92,8 +93,11 @@ class Executable:
         return simplify(self._expanded())
 
     def _expanded(self) -> Graph:
-        """Return the graph with primitives in place of calls that are defined by graphs, and of random numbers."""
-        return prune_bodies(expand_random(expand_calls(self.traced)))
+        """Return the graph with primitives in place of calls that are defined by graphs, and of random numbers.
+
+        Every output is an array of its own: of `a + b` both gradients are one value, and who got them may write one.
+        """
+        return prune_bodies(expand_random(expand_calls(own_outputs(self.traced))))
 
     @cached_property
     def rewritten(self) -> Rewritten:

@@ -66,3 +66,8 @@ def mapped(function: Callable[..., Array], tree: Tree, *others: Tree) -> Tree:
     if isinstance(tree, list | tuple):
         return [mapped(function, *each) for each in zip(tree, *others, strict=True)]
     return function(tree, *others)
+
+
+def shared(arrays: list[Array]) -> bool:
+    """Return whether two of some arrays of NumPy lie in the same memory."""
+    return any(np.shares_memory(a, b) for place, a in enumerate(arrays) for b in arrays[:place])

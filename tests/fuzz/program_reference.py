@@ -136,16 +136,11 @@ def _valued_results(function: Callable[..., Array]) -> Callable[..., Array]:
     """Return a function of NumPy whose result is a value: `np.where` and others forget the classes of their operands."""
 
     def call(*operands: Array, **keywords: Array) -> Array:
-        # Of a bool NumPy's functions are of 16 bits.
-        operands = tuple(
-            float(each) if isinstance(each, bool) and function in _OF_FLOATS else each for each in operands
-        )
+        if len(operands) == 1 and isinstance(operands[0], bool):  # NumPy's functions of a bool are of 16 bits
+            operands = (float(operands[0]),)
         return _as_values(function(*operands, **keywords), _source(*operands))
 
     return call
-
-
-_OF_FLOATS: Final = (np.exp, np.sqrt)
 
 
 def _as_values(result: Array, source: Value | None) -> Array:

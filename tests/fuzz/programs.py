@@ -114,7 +114,7 @@ class World:
         with np.errstate(all="ignore"):
             try:
                 result = eval(text, self.names)
-            except (ValueError, IndexError, TypeError, AttributeError, np.exceptions.AxisError):
+            except (ValueError, IndexError, TypeError, AttributeError, ArithmeticError):
                 return False
         if not isinstance(result, np.ndarray) or not 0 < result.size <= LARGEST or result.ndim > 4:
             return False

@@ -10,11 +10,12 @@ import pytest
 
 import tessera
 from support.mesh_arrays import Sharded
-from support.operators import Array, close, drawn
+from support.operators import TARGETS, Array, close, drawn
 from tessera import graph, op
 from tessera.core.errors.catalog import NotDifferentiable, OperandMismatch
 from tessera.core.graph.permissions import ALGEBRA
 from tessera.core.placement.mesh import Mesh
+from tessera.core.settings import overridden
 from tessera.graphs.differentiation import Derivative, Paired, inlined
 from tessera.graphs.function import GraphFunction
 from tessera.graphs.trace import tracing
@@ -137,3 +138,22 @@ def test_gradients_lie_as_what_they_are_the_gradients_of(cuts: tuple[str, str]):
     by_x, by_w = pullback(np.ones((8, 8), np.float32))
     assert (by_x.placement, by_w.placement) == (on_mesh[0].placement, on_mesh[1].placement)
     np.testing.assert_allclose(by_w.whole, x.T @ np.ones((8, 8)), atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_equal_gradients_are_arrays_of_their_own(target: str):
+    """Gradients by both terms of a sum, and by what is not used, are one value of the graph."""
+    rng = np.random.default_rng(0)
+    a, b, unused = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), [np.ones(4), np.ones(4)]
+    with overridden(target=target):
+        for made in (
+            tessera.grad(lambda a, b: op.sum((a + b) ** 2), (0, 1))(a, b),
+            tessera.grad(lambda p, x: op.sum(op.sin(x)), 0)(unused, a),
+            tessera.vjp(lambda a, b: a + b, a, b)[1](a),
+            graph.module("twice")(lambda x: (x * 2, x * 2))(a),
+        ):
+            first, second = made
+            assert not np.shares_memory(first, second)
+            before = np.array(second)
+            first[...] = 7.0
+            np.testing.assert_array_equal(second, before)

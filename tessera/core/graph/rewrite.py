@@ -90,6 +90,8 @@ def _with_body(node: Node, change: Callable[[Graph], Graph]) -> Node:
 
 def own_outputs(graph: Graph) -> Graph:
     """Return the graph with an array of its own for every output: no input, and none twice."""
+    if len({*graph.inputs, *graph.outputs}) == len(graph.inputs) + len(graph.outputs):
+        return graph
     builder = GraphBuilder(graph.next_ident)
     builder.nodes.extend(graph.nodes)
     made = set(graph.producers)
