@@ -11,9 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from support.every_target import everywhere
 from support.simulate import compile_ptx, launch, launch_phases
 from tessera import f32, i64, kernel, mut, tile
 from tessera.core.base.reductions import tree_sum
@@ -279,3 +281,19 @@ def test_what_trips_read_of_each_other_is_refused(target: str):
         np.testing.assert_array_equal(y, x[::-1])
         with pytest.raises(OverlappingArrays, match="y is written, and y and x are one memory, of which trips"):
             turned(x, x)
+
+
+def test_a_sum_of_short_floats_that_begins_with_a_literal():
+    """In bf16 a sum of ones stops at 256."""
+    text = """
+@kernel
+def k(x: bf16[n], y: mut f32[2]):
+    acc, least = 0.0, 3.0
+    for j in range(n):
+        acc += x[j]
+        least = min(least, x[j])
+    y[0] = acc
+    y[1] = least
+"""
+    x = np.ones(300, ml_dtypes.bfloat16)
+    everywhere(text, [x, np.zeros(2, np.float32)], [x, np.array([300, 1], np.float32)])

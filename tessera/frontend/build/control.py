@@ -337,7 +337,7 @@ class Control:
                     "give it its final shape before the loop (tile.zeros(...))",
                 )
             still_weak = weak and (not isinstance(binding, Value) or binding in self.context.builder.weak)
-            joined[name] = (common, still_weak)
+            joined[name] = (_widened(common) if weak and not still_weak else common, still_weak)
         for name, binding in before.items():
             if isinstance(binding, SharedHole) and after.get(name) is not binding:
                 unify_buffers(self.context, binding, after[name], span)
@@ -400,6 +400,15 @@ def _join_dtype(context: Context, a: object, b: object) -> dtypes.DType:
         return promote(*types)
     literal, strong = (types[0], types[1]) if loose[0] else (types[1], types[0])
     return strong if strong.is_float or not literal.is_float else literal
+
+
+def _widened(kind: Type) -> Type:
+    """The type of a number that begins as a literal and is carried: f32 for shorter floats.
+
+    A sum of ones in bf16 stops at 256, and `acc = 0.0` says nothing of bf16.
+    """
+    short = isinstance(kind, Scalar) and kind.dtype.is_float and kind.dtype.bits < dtypes.f32.bits
+    return Scalar(dtypes.f32) if short else kind
 
 
 def _is_tile(binding: object) -> bool:

@@ -74,6 +74,20 @@ def test_a_carried_literal_takes_the_dtype_that_the_loop_gives_it():
     assert [r.type for r in loop.results] == [Scalar(f64)]
 
 
+@pytest.mark.parametrize("dtype", [f16, bf16])
+@pytest.mark.parametrize(
+    "change",
+    ["acc += x[j]", "acc = max(acc, x[j])", "acc = acc * x[j]", "acc = x[j]", "acc = tile.fma(x[j], x[j], acc)"],
+)
+@pytest.mark.parametrize("loop", ["for j in range(n):\n        ", "j = 0\n    while j < n:\n        j += 1\n        "])
+def test_a_carried_literal_that_meets_short_floats_is_f32(dtype: DType, change: str, loop: str):
+    for declared, expected in (("", f32), (f": {dtype}", dtype)):
+        text = f"def k(x: {dtype}[n], y: mut f32[1]):\n    acc{declared} = 0.0\n    {loop}{change}\n    y[0] = acc\n"
+        program = build(text, array(dtype, 4), array(f32, 1))
+        carried = next(op for op in program.body.walk() if op.opcode in ("for", "while"))
+        assert [r.type.dtype for r in carried.results if r.type.dtype.is_float] == [expected]
+
+
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [(f16, f32, f32), (f16, bf16, f32), (i32, i64, i64), (u8, i32, i32), (i32, f16, f16), (boolean, i32, i32)],
