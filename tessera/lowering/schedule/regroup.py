@@ -7,7 +7,8 @@ Maps of what a product writes anyway go to their reader, or are made again there
 Reductions read one array once; those of a long row are one loop, where they use each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.lowering.schedule.form import form
@@ -219,12 +220,35 @@ class Regrouper(Fuser):
                     break
 
     def _join_readers(self) -> None:
-        """Join groups of elements and of rows that read the same arrays and do not need each other."""
+        """Join groups of elements and of rows whose largest array is the same one and that do not need each other."""
+        readers: dict[Value, list[int]] = {}
         for draft in sorted(self.drafts.values(), key=lambda d: d.number):
-            if draft.number in self.drafts and not _multiplies(draft):
-                for other in [each for each in self.drafts.values() if each.number > draft.number]:
-                    if not _multiplies(other) and self._reads_same(draft, other):
-                        self._join_reader(draft, other)
+            for value in () if _multiplies(draft) else self._largest_inputs(draft):
+                readers.setdefault(value, []).append(draft.number)
+        for number in sorted({number for each in readers.values() for number in each}):
+            if number in self.drafts:
+                self._join_readers_of(self.drafts[number], readers)
+
+    def _join_readers_of(self, draft: Draft, readers: Mapping[Value, Sequence[int]]) -> None:
+        """Join a group with later ones, in their order; what it reads then has further readers."""
+        last, values, waiting = draft.number, set[Value](), list[int]()
+        while True:
+            for value in self._largest_inputs(draft) - values:
+                values.add(value)
+                for number in readers.get(value, ()):
+                    heappush(waiting, number)
+            while waiting and (waiting[0] <= last or waiting[0] not in self.drafts):
+                heappop(waiting)
+            if not waiting:
+                return
+            last = heappop(waiting)
+            self._join_reader(draft, self.drafts[last])
+
+    def _largest_inputs(self, draft: Draft) -> set[Value]:
+        """Return the arrays that a group reads of which none is larger."""
+        inputs = self._members(draft.owned).inputs
+        most = max((value.type.bytes for value in inputs), default=0)
+        return {value for value in inputs if value.type.bytes == most}
 
     def _join_reader(self, draft: Draft, other: Draft) -> None:
         joined = sorted([*draft.owned, *other.owned], key=self.place.__getitem__)
@@ -233,12 +257,6 @@ class Regrouper(Fuser):
         dependent = self.order.needs([two], {one}) or self.order.needs([one], {two})
         if not dependent and self._traffic(joined) < before and self._legal(joined):
             self._merge(draft, [other], joined)
-
-    def _reads_same(self, one: Draft, other: Draft) -> bool:
-        """Return whether the largest array that a group reads is one that the other reads as well."""
-        mine, theirs = (self._members(each.owned).inputs for each in (one, other))
-        shared = [value.type.bytes for value in mine if value in theirs]
-        return bool(shared) and max(shared) >= max(value.type.bytes for value in (*mine, *theirs))
 
 
 def _multiplies(draft: Draft) -> bool:

@@ -5,6 +5,7 @@ summed and multiplied
 after:  `contract(view(x), x)`; two times exp(x - max(x))
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -33,6 +34,7 @@ def separate_uses(graph: Graph, again: frozenset[int] = frozenset()) -> Graph:
     indices: dict[Value, bool] = {}
     computed = {value for node in graph.nodes if node.ident in again for value in node.results}
     along: dict[tuple[Value, tuple[int, ...]], tuple[int, ...]] = {}
+    place_of = {node: place for place, node in enumerate(graph.nodes)}
     for node in graph.nodes:
         indices.update(dict.fromkeys(node.results, made_of_indices(node, indices)))
         repeated = _repeats(node)
@@ -49,7 +51,11 @@ def separate_uses(graph: Graph, again: frozenset[int] = frozenset()) -> Graph:
             if operand in computed and not several:
                 continue
             if repeated or node.op == "contract":
-                seen = several or operand in graph.outputs or (elsewhere and not _reduced_beside(graph, operand, node))
+                seen = (
+                    several
+                    or operand in graph.outputs
+                    or (elsewhere and not _reduced_beside(graph, operand, node, place_of))
+                )
             else:
                 seen = node.op == "map" and elsewhere and _turned(node, place, along)
             if seen:
@@ -82,7 +88,7 @@ def is_scores(graph: Graph, node: Node) -> bool:
     return {"reduce", "contract"} <= users
 
 
-def _reduced_beside(graph: Graph, value: Value, product: Node) -> bool:
+def _reduced_beside(graph: Graph, value: Value, product: Node, place_of: Mapping[Node, int]) -> bool:
     """Return whether what else uses a factor that is computed reduces it, before or beside the product.
 
     Weights that are summed and multiplied, `(p @ v) / p.sum(-1)`, lie along the same axes in both.  A value that meets
@@ -94,7 +100,21 @@ def _reduced_beside(graph: Graph, value: Value, product: Node) -> bool:
     users = [user for user in graph.users.get(value, ()) if user is not product]
     if any(user.op not in ("map", "reduce") for user in users):
         return False
-    return mapped(graph, value).isdisjoint(mapped(graph, product.result))
+    own = mapped(graph, value)
+    last = max(place_of[graph.producers[each]] for each in own)
+    return own.isdisjoint(_mapped_until(graph, product.result, last, place_of))
+
+
+def _mapped_until(graph: Graph, value: Value, last: int, place_of: Mapping[Node, int]) -> set[Value]:
+    """Return a value and what maps up to a place make of it: a cell's state goes through every step of a network."""
+    found = {value}
+    stack = [value]
+    while stack:
+        for user in graph.users.get(stack.pop(), ()):
+            if user.op == "map" and user.result not in found and place_of[user] <= last:
+                found.add(user.result)
+                stack.append(user.result)
+    return found
 
 
 def mapped(graph: Graph, value: Value) -> set[Value]:
