@@ -17,7 +17,7 @@ import numpy as np
 from tessera.core.base.dtypes import DType, f32
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
-from tessera.core.errors.catalog import RankMismatch, ReplicasDiffer
+from tessera.core.errors.catalog import BadIndexLaunch, RankMismatch, ReplicasDiffer
 from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.reduction_rules import RankReduction, reduction
@@ -42,6 +42,7 @@ from tessera.runtime.dist.engine import Buffer
 from tessera.runtime.dist.simulated import SimulatedEngine
 from tessera.runtime.memory.operands import result_dtype
 from tessera.runtime.memory.owned import DeviceArray
+from tessera.runtime.shards.point_threads import current_point
 from tessera.runtime.streams.graph_capture import recording
 
 P = ParamSpec("P")
@@ -95,6 +96,10 @@ def at_the_call(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def checked(*arguments: P.args, **keywords: P.kwargs) -> R:
         try:
+            if current_point():
+                what = f"a point has no values of other points: op.{function.__name__} in {current_point()}"
+                hint = "add to a parameter annotated Region[reduce_sum], or call it on the tensor after the launch"
+                raise BadIndexLaunch(what, hint=hint)
             noted = recording()
             if noted is None:
                 return function(*arguments, **keywords)

@@ -31,7 +31,7 @@ from tessera.kernels.kernel import Kernel
 from tessera.runtime.driver import driver as door
 from tessera.runtime.memory.device_shards import Shard, on_host, store
 from tessera.runtime.shards.fold_leaves import identity
-from tessera.runtime.shards.point_threads import run_points
+from tessera.runtime.shards.point_threads import inside_point, run_points
 from tessera.runtime.streams.graph_capture import HostCall, recording
 
 Function = Callable[..., object]
@@ -218,7 +218,8 @@ class _Points:
 
         def run(number: int) -> Callable[[], None]:
             def call() -> None:
-                with _inside(self.mesh.devices[self.ranks[number]]):
+                rank = self.ranks[number]
+                with inside_point(self._point_name(rank)), _inside(self.mesh.devices[rank]):
                     self.results[number] = point(*values[number][0], **values[number][1])
 
             return call
@@ -231,6 +232,12 @@ class _Points:
             run_points(points)
         if any(each is not None for each in self.results):
             self.report.results = self.results
+
+    def _point_name(self, rank: int) -> str:
+        """Return what a mistake says of a point: its coordinates and its device."""
+        place = dict(zip(self.mesh.axes, self.mesh.coordinates(rank), strict=True))
+        along = ", ".join(f"{axis}={place[axis]}" for axis in self.axes)
+        return f"point {along} of {self.over.name}, on {self.mesh.devices[rank]}"
 
     def _launches_only(self) -> bool:
         """Return whether points do nothing but launch on GPUs, which go on side by side without threads."""

@@ -68,10 +68,15 @@ class ShardSpec:
         rank = len(shape)
         axes: list[tuple[str, ...]] = [()] * rank
         blocks = [0] * rank
+        names_of: dict[int, tuple[int, object]] = {}
         for given, names, block in zip(self.partition, self.mesh_axes, self.block, strict=True):
             number = _NAMES[given] if isinstance(given, str) else given
             if not -rank <= number < rank:
                 raise _bad(f"a tensor of shape {tuple(shape)} has no dimension {given!r}", _HINT)
+            first = names_of.setdefault(number % rank, (number, given))
+            if first[0] != number:  # counted from both ends: "row" and "col" of a vector
+                what = f"{first[1]!r} and {given!r} are one dimension of a tensor of shape {tuple(shape)}"
+                raise _bad(what, "name it once, with both axes: partition=0, mesh_axes=((first, second),)")
             axes[number % rank] += names
             blocks[number % rank] = block
         placement = Placement(tuple(Split(*each) for each in zip(axes, blocks, strict=True))).normal(shape, mesh)

@@ -6,7 +6,8 @@ Threads stay for the next launch.  A point that fails stops the others; the mist
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from tessera.core.base.interrupts import LOOK, raise_if_stopped, stoppable
@@ -16,6 +17,31 @@ _GRACE: Final = 0.3
 """Seconds in which points end by themselves once they are told to."""
 _PATIENCE: Final = 1.5
 """Seconds after which a point is left to its thread, which ends with it."""
+
+
+class _CurrentPoint(threading.local):
+    point: str = ""
+
+
+_current: Final = _CurrentPoint()
+
+
+@contextmanager
+def inside_point(name: str) -> Generator[None]:
+    """Let this thread run a point of a launch; what it raises is told which one."""
+    before, _current.point = _current.point, name
+    try:
+        yield
+    except Exception as failure:
+        failure.add_note(f"in {name}")
+        raise
+    finally:
+        _current.point = before
+
+
+def current_point() -> str:
+    """Return the point of a launch that this thread runs; "" outside of any."""
+    return _current.point
 
 
 class _Batch:

@@ -350,3 +350,35 @@ def test_extents_that_do_not_divide_where_the_body_needs_them():
             put(odd, dist.Block("tp"), mesh, "A"), dist.tensor((7,), dist.Block("tp"), mesh)
         )
     assert raised.value.hint == "give extents that the mesh divides, or use .shape of the arguments instead"
+
+
+def test_a_point_that_fails_says_which_one_it_is():
+    x = put(drawn(8), ROWS, dist.Mesh(("dp", "tp"), range(4), shape=(2, 2)), "x")
+
+    def divided(a: NDArray[np.float32]) -> float:
+        if a[0] != x.parts("tp")[0][0]:
+            raise ZeroDivisionError("nothing")
+        return 1.0
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        tessera.index_launch(axis="tp")(divided)(x)
+    assert raised.value.__notes__ == ["in point tp=1 of divided, on sim:1"]
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_collectives_inside_of_points_are_refused(always: bool):
+    """A point has its own shard alone; a collective that some points skip would wait for ever elsewhere."""
+    mesh = dist.Mesh(("dp", "tp"), range(4), shape=(2, 2))
+    x, y = put(drawn(8, 3), ROWS, mesh, "x"), put(np.zeros((8, 3), np.float32), ROWS, mesh, "y")
+
+    def summed(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
+        b[:] = op.all_reduce(list(a), axis="tp") if always or a[0, 0] == x.parts("tp")[1][0, 0] else a
+
+    summed.__annotations__.update(a=tessera.Region[tessera.read], b=tessera.Region[tessera.write])
+    with pytest.raises(
+        BadIndexLaunch, match=r"a point has no values of other points: op\.all_reduce in point tp=\d of summed"
+    ) as raised:
+        tessera.index_launch(axis="tp")(summed)(x, y)
+    assert "Region[reduce_sum]" in str(raised.value)
+    np.testing.assert_array_equal(np.asarray(y), 0)
+    assert str(op.all_reduce(x, axis="tp").type) == "f32[4, 3]"  # outside of points it goes on

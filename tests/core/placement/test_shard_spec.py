@@ -78,3 +78,10 @@ def test_what_is_no_spec(make: object, message: str):
     assert isinstance(raised.value, TesseraError)
     assert raised.value.hint
     assert raised.value.span.file == __file__
+
+
+@pytest.mark.parametrize("partition", [("row", "col"), (0, -1), ("col", 0)])
+def test_both_ends_of_a_vector_are_one_dimension(partition: tuple[str | int, ...]):
+    with pytest.raises(BadShardSpec, match="are one dimension of a tensor of shape") as caught:
+        ShardSpec(partition, ("dp", "pp")).placed((16,), MESH)
+    assert "partition=0" in str(caught.value)
