@@ -95,7 +95,7 @@ class Executable:
     def _expanded(self) -> Graph:
         """Return the graph with primitives in place of calls that are defined by graphs, and of random numbers.
 
-        Every output is an array of its own: of `a + b` both gradients are one value, and who got them may write one.
+        Every output gets memory of its own: both gradients of `a + b` are one value, and callers may write into either.
         """
         return prune_bodies(expand_random(expand_calls(own_outputs(self.traced))))
 

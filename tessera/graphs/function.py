@@ -383,8 +383,8 @@ def operator(name: str) -> Callable[[Callable[P, R]], "GraphFunction[P, R]"]:
     """Make an operator of a definition on tracers: part of a graph while one is captured, else a graph of its own."""
 
     def make(definition: Callable[P, R]) -> GraphFunction[P, R]:
-        made = GraphFunction(definition, name)
-        made.is_operator = True
-        return made
+        captured_operator = GraphFunction(definition, name)
+        captured_operator.is_operator = True
+        return captured_operator
 
     return make

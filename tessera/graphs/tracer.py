@@ -267,8 +267,8 @@ def binary(opcode: str, left: object, right: object) -> Tracer:
     def body(a: Expr, b: Expr) -> Expr:
         return cast_expr(apply(opcode, a, b), dtype)
 
-    made = _elementwise(body, (x, y), (working(dtype),) * 2)
-    return made_weak(made, (left, right), lambda kind: binary(opcode, in_dtype(left, kind), in_dtype(right, kind)))
+    result = _elementwise(body, (x, y), (working(dtype),) * 2)
+    return made_weak(result, (left, right), lambda wide: binary(opcode, in_dtype(left, wide), in_dtype(right, wide)))
 
 
 def compare(predicate: str, left: object, right: object) -> Tracer:
@@ -297,8 +297,8 @@ def select(condition: object, left: object, right: object) -> Tracer:
     def body(c: Expr, a: Expr, b: Expr) -> Expr:
         return apply("select", c, a, b)
 
-    made = _elementwise(body, (test, x, y), (boolean, dtype, dtype))
-    return made_weak(made, (left, right), lambda kind: select(condition, in_dtype(left, kind), in_dtype(right, kind)))
+    result = _elementwise(body, (test, x, y), (boolean, dtype, dtype))
+    return made_weak(result, (left, right), lambda wide: select(condition, in_dtype(left, wide), in_dtype(right, wide)))
 
 
 def unary(opcode: str, operand: object) -> Tracer:
@@ -313,8 +313,8 @@ def unary(opcode: str, operand: object) -> Tracer:
     def body(a: Expr) -> Expr:
         return cast_expr(apply(opcode, a), dtype)
 
-    made = _elementwise(body, (x,), (working(dtype),))
-    return made_weak(made, (operand,), lambda kind: unary(opcode, in_dtype(operand, kind)))
+    result = _elementwise(body, (x,), (working(dtype),))
+    return made_weak(result, (operand,), lambda wide: unary(opcode, in_dtype(operand, wide)))
 
 
 def in_dtype(operand: object, dtype: DType) -> Tracer:

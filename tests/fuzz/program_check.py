@@ -37,14 +37,14 @@ def loss(p, x, y, m, rate, n):
 class Arguments:
     """The arguments of one call.
 
-    arrays: in NumPy, by name; given: the same in the library; direction: of p and x, along which derivatives are compared
+    arrays: in NumPy, by name; placed_arguments: the same in the library; direction: of p and x, along which derivatives are compared
     """
 
     call: Call
     target: str
     library: str
     arrays: dict[str, Tree]
-    given: dict[str, Tree]
+    placed_arguments: dict[str, Tree]
     direction: tuple[Tree, Tree]
 
     @property
@@ -60,11 +60,18 @@ class Arguments:
     def of(cls, call: Call, dtype: str, target: str) -> "Arguments":
         """Return the arguments of a call in one of the libraries."""
         arrays, library = arrays_of(call, dtype), library_of(call.seed, target)
-        given = {name: mapped(lambda a: placed(a, library, target), tree) for name, tree in arrays.items()}
-        given["x"] = placed(arrays["x"], library, target, call.layout)
+        placed_arguments = {name: mapped(lambda a: placed(a, library, target), tree) for name, tree in arrays.items()}
+        placed_arguments["x"] = placed(arrays["x"], library, target, call.layout)
         source = np.random.default_rng(call.seed + 1)
         direction = mapped(lambda a: source.normal(size=a.shape).astype(a.dtype), [arrays["p"], arrays["x"]])
-        return cls(call=call, target=target, library=library, arrays=arrays, given=given, direction=tuple(direction))
+        return cls(
+            call=call,
+            target=target,
+            library=library,
+            arrays=arrays,
+            placed_arguments=placed_arguments,
+            direction=tuple(direction),
+        )
 
 
 def check_program(program: Program, target: str) -> Outcome:
@@ -89,7 +96,9 @@ def compile_program(program: Program, target: str) -> Outcome:
     """Compile every kernel of the first call for a target that needs no device here."""
     run, arguments = _Run(program), Arguments.of(program.calls[0], program.dtype, "interpret")
     try:
-        run.function.executable_for(*arguments.given.values(), *arguments.numbers).kernels(resolve_target(target))
+        run.function.executable_for(*arguments.placed_arguments.values(), *arguments.numbers).kernels(
+            resolve_target(target)
+        )
     except TesseraError as mistake:
         kind = "limit" if mistake.code.startswith(("TSR-E7", "TSR-E6", "TSR-E8")) else "fails"
         return Outcome(kind, f"{mistake.code} {str(mistake).splitlines()[0]}")
@@ -119,12 +128,12 @@ class _Run:
             expected = self._expected(arguments, None)
         except (ValueError, IndexError, TypeError):  # a change made the program wrong
             return ""
-        results = self.function(*arguments.given.values(), *arguments.numbers)
-        found = {name: to_numpy(each, arguments.library) for name, each in results.items()}
-        after = mapped(lambda a: to_numpy(a, arguments.library), list(arguments.given.values()))
+        results = self.function(*arguments.placed_arguments.values(), *arguments.numbers)
+        results_in_numpy = {name: to_numpy(each, arguments.library) for name, each in results.items()}
+        after = mapped(lambda a: to_numpy(a, arguments.library), list(arguments.placed_arguments.values()))
         if not all(np.array_equal(a, b) for a, b in zip(leaves(after), leaves(arguments.arrays), strict=True)):
             return "an argument was written"
-        return self._values(arguments, expected, found) or self._derivatives(arguments, expected)
+        return self._values(arguments, expected, results_in_numpy) or self._derivatives(arguments, expected)
 
     def _expected(self, arguments: Arguments, noise: np.random.Generator | None) -> dict[str, Value]:
         values = mapped(valued, arguments.arrays)
@@ -132,18 +141,20 @@ class _Run:
             each.noise, each.size_of_errors = noise, 2 * EPSILON[self.program.dtype]
         return self.reference["f"](*values.values(), *arguments.numbers)
 
-    def _values(self, arguments: Arguments, expected: dict[str, Value], found: dict[str, Array]) -> str:
+    def _values(self, arguments: Arguments, expected: dict[str, Value], results_in_numpy: dict[str, Array]) -> str:
         """Return what differs in values, beyond what roundings everywhere may move."""
         others = [self._expected(arguments, np.random.default_rng(seed)) for seed in range(SAMPLES)]
         for name, value in expected.items():
-            right, got = np.asarray(value), found[name]
+            right, got = np.asarray(value), results_in_numpy[name]
             if right.shape != got.shape or (right.dtype.kind == "f") != (got.dtype.kind not in "biu"):
                 return f"{name}: {right.dtype} {right.shape}, here {got.dtype} {got.shape}"
             samples = [np.asarray(other[name]).astype(np.float64) for other in others]
             right, got = right.astype(np.float64), got.astype(np.float64)
             spread = np.max([np.abs(each - right) for each in samples], axis=0)
             # An array of numbers alone is f32 in a program of f64; a literal is rounded where the noise is none.
-            epsilon = max(EPSILON[self.program.dtype], EPSILON["f32"] if found[name].dtype == np.float32 else 0.0)
+            epsilon = max(
+                EPSILON[self.program.dtype], EPSILON["f32"] if results_in_numpy[name].dtype == np.float32 else 0.0
+            )
             allowed = 8 * spread + 4 * epsilon * (2 * np.abs(right) + np.abs(right).max(initial=0.0)) + 1e-30
             wrong = np.isfinite(right) & np.isfinite(spread) & ~(np.abs(got - right) <= allowed)
             if wrong.any():
@@ -163,27 +174,35 @@ class _Run:
             detail = self._backwards(arguments, difference)
             if detail or arguments.call.seed % 3:
                 return detail
-        loss, given = self.names["loss"], arguments.given
-        others = (given["y"], given["m"], *arguments.numbers)
+        loss, placed_arguments = self.names["loss"], arguments.placed_arguments
+        others = (placed_arguments["y"], placed_arguments["m"], *arguments.numbers)
         target = (
-            "cuda" if arguments.library != "numpy" and "cuda" in str(getattr(given["y"], "device", "cuda")) else "cpu"
+            "cuda"
+            if arguments.library != "numpy" and "cuda" in str(getattr(placed_arguments["y"], "device", "cuda"))
+            else "cpu"
         )
         direction = tuple(mapped(lambda a: placed(a, arguments.library, target), list(arguments.direction)))
-        _, tangent = tessera.jvp(lambda p, x: loss(p, x, *others), (given["p"], given["x"]), direction)
+        _, tangent = tessera.jvp(
+            lambda p, x: loss(p, x, *others), (placed_arguments["p"], placed_arguments["x"]), direction
+        )
         return self._close("jvp", float(to_numpy(tangent, arguments.library)), difference, abs(difference))
 
     def _backwards(self, arguments: Arguments, difference: float) -> str:
         """Compare the gradient, and with PyTorch that of its own `backward` through the results."""
-        _, gradients = self.gradient(*arguments.given.values(), *arguments.numbers)
-        found = [to_numpy(each, arguments.library) for each in leaves(gradients)]
-        if arguments.library == "numpy" and shared(found):
+        _, gradients = self.gradient(*arguments.placed_arguments.values(), *arguments.numbers)
+        results_in_numpy = [to_numpy(each, arguments.library) for each in leaves(gradients)]
+        if arguments.library == "numpy" and shared(results_in_numpy):
             return "gradients share memory"
-        detail = self._along("grad", found, arguments, difference)
+        detail = self._along("grad", results_in_numpy, arguments, difference)
         if detail or arguments.library != "torch":
             return detail
         torch = importlib.import_module("torch")
-        leaf = mapped(lambda a: a.detach().requires_grad_(), [arguments.given["p"], arguments.given["x"]])
-        results = self.function(*leaf, arguments.given["y"], arguments.given["m"], *arguments.numbers)
+        leaf = mapped(
+            lambda a: a.detach().requires_grad_(), [arguments.placed_arguments["p"], arguments.placed_arguments["x"]]
+        )
+        results = self.function(
+            *leaf, arguments.placed_arguments["y"], arguments.placed_arguments["m"], *arguments.numbers
+        )
         terms = [torch.sin(each * 1.3 + 0.2).sum() for each in results.values() if each.requires_grad]
         if not terms:
             return "" if abs(difference) < NEAR["f64"][1] else "backward: the results carry no gradient"

@@ -55,8 +55,8 @@ class Value(np.ndarray):
         return At(self)
 
     def astype(self, dtype: Array, *_: object, **__: object) -> "Value":
-        kind = {"f32": "f8", "f64": "f8", "bf16": "f8", "i64": "i8", "i32": "i4"}.get(dtype, dtype)
-        return super().astype(kind).view(Value)
+        name = {"f32": "f8", "f64": "f8", "bf16": "f8", "i64": "i8", "i32": "i4"}.get(dtype, dtype)
+        return super().astype(name).view(Value)
 
     def clip(self, low: Array = None, high: Array = None) -> "Value":
         return _clip(self, low, high)
@@ -72,10 +72,10 @@ def valued(x: Array, source: Value | None = None) -> Value:
         array = array.astype(np.float64)
         if source is not None and source.noise is not None:
             array = array * (1 + source.size_of_errors * source.noise.uniform(-1, 1, array.shape))
-    made = np.asarray(array).view(Value)
+    value = np.asarray(array).view(Value)
     if source is not None:
-        made.noise, made.size_of_errors = source.noise, source.size_of_errors
-    return made
+        value.noise, value.size_of_errors = source.noise, source.size_of_errors
+    return value
 
 
 class At:
@@ -215,8 +215,8 @@ def _einsum(text: str, *operands: Array) -> Value:
 
 
 def _sorted(x: Array, axis: int = -1, descending: bool = False) -> Array:
-    made = np.sort(x, axis)
-    return np.flip(made, axis) if descending else made
+    rising = np.sort(x, axis)
+    return np.flip(rising, axis) if descending else rising
 
 
 def _top_k(x: Array, k: int, axis: int = -1) -> SimpleNamespace:

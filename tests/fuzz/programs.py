@@ -87,10 +87,10 @@ def globals_of(operators: Array) -> dict[str, Array]:
 def arrays_of(call: Call, dtype: str) -> dict[str, Array]:
     """Return the arrays of a call in NumPy: parameters, x of [batch, LENGTH, WIDTH], indices y of [batch], a mask of [LENGTH]."""
     source = np.random.default_rng(call.seed)
-    kind = {"f32": np.float32, "f64": np.float64}[dtype]
+    element = {"f32": np.float32, "f64": np.float64}[dtype]
 
     def floats(*shape: int) -> Array:
-        return source.normal(size=shape).astype(kind)
+        return source.normal(size=shape).astype(element)
 
     parameters = {"w": floats(WIDTH, WIDTH), "b": floats(WIDTH), "layers": [floats(WIDTH), floats(WIDTH)]}
     x, y = floats(call.batch, LENGTH, WIDTH), source.integers(-LENGTH, LENGTH, call.batch)

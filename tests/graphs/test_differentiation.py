@@ -146,13 +146,13 @@ def test_equal_gradients_are_arrays_of_their_own(target: str):
     rng = np.random.default_rng(0)
     a, b, unused = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), [np.ones(4), np.ones(4)]
     with overridden(target=target):
-        for made in (
+        for results in (
             tessera.grad(lambda a, b: op.sum((a + b) ** 2), (0, 1))(a, b),
             tessera.grad(lambda p, x: op.sum(op.sin(x)), 0)(unused, a),
             tessera.vjp(lambda a, b: a + b, a, b)[1](a),
             graph.module("twice")(lambda x: (x * 2, x * 2))(a),
         ):
-            first, second = made
+            first, second = results
             assert not np.shares_memory(first, second)
             before = np.array(second)
             first[...] = 7.0

@@ -235,8 +235,8 @@ class _Points:
 
     def _point_name(self, rank: int) -> str:
         """Return what a mistake says of a point: its coordinates and its device."""
-        place = dict(zip(self.mesh.axes, self.mesh.coordinates(rank), strict=True))
-        along = ", ".join(f"{axis}={place[axis]}" for axis in self.axes)
+        coordinates = dict(zip(self.mesh.axes, self.mesh.coordinates(rank), strict=True))
+        along = ", ".join(f"{axis}={coordinates[axis]}" for axis in self.axes)
         return f"point {along} of {self.over.name}, on {self.mesh.devices[rank]}"
 
     def _launches_only(self) -> bool:

@@ -62,7 +62,7 @@ def weakly(method: Callable[Concatenate[V, P], V]) -> Callable[Concatenate[V, P]
 def dtype_of_meeting(sides: Sequence[MaybeWeak | Number], *, floating: bool) -> DType:
     """Return the dtype in which operands meet: numbers take that of the arrays, and so do weak values without axes.
 
-    floating: integers meet in f32, as those of a quotient do
+    floating: give f32 where all operands are integers, as division does
     """
     values = [side for side in sides if not isinstance(side, bool | int | float)]
     strong = [side.dtype for side in values if side.weak is None or side.ndim] or [side.dtype for side in values]

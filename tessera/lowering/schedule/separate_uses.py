@@ -107,14 +107,14 @@ def _reduced_beside(graph: Graph, value: Value, product: Node, place_of: Mapping
 
 def _mapped_until(graph: Graph, value: Value, last: int, place_of: Mapping[Node, int]) -> set[Value]:
     """Return a value and what maps up to a place make of it: a cell's state goes through every step of a network."""
-    found = {value}
+    closure = {value}
     stack = [value]
     while stack:
         for user in graph.users.get(stack.pop(), ()):
-            if user.op == "map" and user.result not in found and place_of[user] <= last:
-                found.add(user.result)
+            if user.op == "map" and user.result not in closure and place_of[user] <= last:
+                closure.add(user.result)
                 stack.append(user.result)
-    return found
+    return closure
 
 
 def mapped(graph: Graph, value: Value) -> set[Value]:

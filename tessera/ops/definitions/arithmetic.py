@@ -118,8 +118,8 @@ def fmod(a: Array | Number, b: Array | Number) -> Array:
     Its derivative by a is 1, by b what a / b is without its fraction, negated.  Integers give f32.
     """
     x, y, dtype = widened_pair(a, b)
-    left = tracer.binary("mod", abs(x), abs(y))
-    return tracer.select(is_negative(x), -left, left).astype(dtype)
+    remainder_of_sizes = tracer.binary("mod", abs(x), abs(y))
+    return tracer.select(is_negative(x), -remainder_of_sizes, remainder_of_sizes).astype(dtype)
 
 
 @operator("fmax")

@@ -108,7 +108,7 @@ def test_what_does_not_broadcast_is_refused():
 def test_one_minus_a_square_is_rounded_once():
     x = np.float32(1) - np.float32(5 * 2**-20)
     with tracing(GraphBuilder()) as trace:
-        made = trace.finish("f", [one_minus_square(as_tracer(np.array(x))).value])
-    (got,) = evaluate(made, [np.array(x)])
+        graph_of_x = trace.finish("f", [one_minus_square(as_tracer(np.array(x))).value])
+    (got,) = evaluate(graph_of_x, [np.array(x)])
     assert float(got) == float(np.float32(1 - float(x) ** 2))
     assert float(got) != float(np.float32(1) - x * x)
