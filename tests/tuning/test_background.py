@@ -18,7 +18,9 @@ from tessera.core.errors.catalog import BadKernelOption, TuningFailed
 from tessera.core.settings import overridden
 from tessera.kernels.kernel import Kernel
 from tessera.tuning.background import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, BackgroundSearch
+from tessera.tuning.compile_pipeline import Pipeline
 from tessera.tuning.results import MEASURED, Trial
+from tessera.tuning.search_space import Proposal
 from tessera.tuning.steering import TURN
 
 SOURCE = """
@@ -169,17 +171,51 @@ def test_a_stop_ends_a_launch_and_a_pause(started: Callable[..., BackgroundSearc
     assert gate.launches == 0
 
 
-def test_a_configuration_by_hand_is_measured_next(started: Callable[..., BackgroundSearch]):
-    search, heard = started(params={"STEP": [16 * step for step in range(1, 30)]}), Heard()
-    search.pause()
-    search.listen(heard)
-    measured = settled(search)
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The steps that compilers get, in this order: workers may be done with them in any other."""
+    steps: list[object] = []
+    submit = Pipeline.submit
+
+    def recording(pipeline: Pipeline, proposal: Proposal) -> None:
+        steps.append(proposal.config["STEP"])
+        submit(pipeline, proposal)
+
+    monkeypatch.setattr(Pipeline, "submit", recording)
+    return steps
+
+
+def test_a_configuration_by_hand_is_compiled_next(
+    started: Callable[..., BackgroundSearch], gate: Gate, submitted: list[object]
+):
+    search = started(params={"STEP": [16 * step for step in range(1, 30)]})
+    assert gate.reached.wait(60)  # the default's first launch is under way, and nothing else is compiled yet
     assert search.add(STEP=1024) == {"STEP": 1024}
-    search.resume()
-    order = [trial.config["STEP"] for trial in sorted(search.wait(300).trials, key=lambda trial: trial.at)]
-    # Behind what was measured before the pause, and what was in the pipeline: one for each worker, the one under way included.
-    assert order.index(1024) <= measured + tessera.configure().workers
-    assert {trial.config["STEP"]: trial.status for trial in heard.trials}[1024] == MEASURED
+    gate.open.set()
+    statuses = {trial.config["STEP"]: trial.status for trial in search.wait(300).trials}
+    assert submitted[:2] == [16, 1024]
+    assert statuses[1024] == MEASURED
+
+
+def test_a_configuration_by_hand_goes_before_all_that_no_worker_has(
+    started: Callable[..., BackgroundSearch], gate: Gate, submitted: list[object]
+):
+    search = started(params={"STEP": [16 * step for step in range(1, 30)]})
+    submitted_before: list[object] = []
+
+    class AddsAfterTheThird(Heard):
+        def recorded(self, trial: Trial) -> None:
+            super().recorded(trial)
+            if settled(search) >= 3 and not submitted_before:
+                submitted_before.extend(submitted)
+                search.add(STEP=1024)
+
+    listener = AddsAfterTheThird()
+    search.listen(listener)
+    gate.open.set()
+    search.wait(300)
+    assert submitted[: len(submitted_before) + 1] == [*submitted_before, 1024]
+    assert {trial.config["STEP"]: trial.status for trial in listener.trials}[1024] == MEASURED
 
 
 def test_a_search_that_has_ended_goes_on_with_a_configuration_by_hand(started: Callable[..., BackgroundSearch]):
