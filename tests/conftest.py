@@ -25,6 +25,8 @@ pytest_plugins = ["support.own_process", "support.tiers", "support.changed"]
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _cache = tempfile.TemporaryDirectory(prefix="tessera-tests-")
     os.environ["TESSERA_CACHE_DIR"] = _cache.name
+    # Tests look at plans and code, which must not depend on the lengths that tests before them called a kernel with.
+    os.environ["TESSERA_EXACT_EXTENTS"] = "65536"
 
 # A shell starts its background jobs with SIGINT ignored, and Python then leaves it so: tests that send one would wait for
 # a KeyboardInterrupt that never comes.

@@ -24,6 +24,7 @@ _PREFIX: Final = "TESSERA_"
 _MOST_WORKERS: Final = 4  # each takes 200 MB
 _MOST_THREADS: Final = 4096
 _MOST_BYTES: Final = 1 << 62
+_MOST_LENGTHS: Final = 1 << 16
 
 
 def _cache_dir() -> Path:
@@ -50,6 +51,8 @@ class Settings:
     compile_timeout: seconds after which a compilation is given up (`TESSERA_COMPILE_TIMEOUT`)
     workers: compiler processes at most; a second one starts only when the first is busy (`TESSERA_WORKERS`)
     worker_bytes: memory at which a compiler process is replaced after its reply (`TESSERA_WORKER_BYTES`)
+    exact_extents: lengths of its arrays that a kernel is compiled for exactly; further ones share code for every length
+        up to the next power of two (`TESSERA_EXACT_EXTENTS`)
     progress: whether searches and other long work show how far they are, in notebooks and terminals
         (`TESSERA_PROGRESS`, 0 or 1)
     """
@@ -62,6 +65,7 @@ class Settings:
     compile_timeout: float = 120.0
     workers: int = field(default_factory=lambda: min(_MOST_WORKERS, cores()))
     worker_bytes: int = 1 << 30
+    exact_extents: int = 2
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -86,6 +90,7 @@ class SettingArguments(TypedDict, total=False):
     compile_timeout: float
     workers: int
     worker_bytes: int
+    exact_extents: int
     progress: bool
 
 
@@ -162,6 +167,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "compile_timeout": _Rule(float, _seconds, "a number of seconds, more than 0 seconds", 60.0),
     "workers": _Rule(int, _integer(1, _MOST_THREADS), f"an integer, at least 1 and at most {_MOST_THREADS}", 2),
     "worker_bytes": _Rule(int, _integer(0, _MOST_BYTES), "a number of bytes, at least 0", 1 << 30),
+    "exact_extents": _Rule(int, _integer(1, _MOST_LENGTHS), "a number of lengths, at least 1", 2),
     "progress": _Rule(_boolean, _switch, "True or False", False),
 }
 

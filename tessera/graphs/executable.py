@@ -57,6 +57,7 @@ from tessera.runtime.streams.graph_capture import recording
 from tessera.session.compile_together import compile_together
 from tessera.session.compiled import Compiled
 from tessera.session.session import Session, session
+from tessera.session.varying_extents import UntilFrequent
 
 _KINDS: Final = 4
 """Kinds of arrays on GPUs that a graph keeps calls ready for: devices, libraries."""
@@ -70,21 +71,23 @@ class Executable:
     traced: as it was captured; graph: after the passes on graphs
     algebra: the classes of rewrites that are permitted, beyond those that keep every bit
     donated: inputs whose memory is given away, each with the output that it is for; sliced: it is a slice already
+    shared: counts the calls of the graph that it is a body of
     """
 
     def __init__(
         self, traced: Graph, options: Options | None = None, home: Session | None = None,
         algebra: frozenset[str] = frozenset(), donated: Mapping[int, int] = MappingProxyType({}), *,
-        sliced: bool = False,
+        sliced: bool = False, shared: UntilFrequent | None = None,
     ) -> None:  # fmt: skip
         self.traced, self.algebra = traced, algebra
         self._donated, self._sliced = donated, sliced
         self.options = options or Options()
         self._session = home or session()
-        self._prepared: dict[tuple[Target, tuple[bool, ...], tuple[bool, ...], Settings], PreparedGraph] = {}
-        self._compiled: dict[tuple[Target, frozenset[Value], Settings], tuple[GroupKernel, ...]] = {}
+        self._prepared: dict[tuple[Target, tuple[bool, ...], tuple[bool, ...], Settings, bool], PreparedGraph] = {}
+        self._compiled: dict[tuple[Target, frozenset[Value], Settings, bool], tuple[GroupKernel, ...]] = {}
         self._copiers: dict[Tensor, Executable] = {}
         self._calls: tuple[tuple[Settings, DeviceCalls], ...] = ()
+        self._shared = shared or UntilFrequent()
         self._lock = threading.RLock()
 
     @cached_property
@@ -174,10 +177,10 @@ class Executable:
 
         The arrays may be anything: they are looked at.
         """
-        for settings, calls in self._calls:
-            if settings is current() and (found := calls(arrays)) is not None:
-                return found
-        return None
+        if self._shared.counts and not self._shared():
+            self._shared.exact, self._shared.counts, self._calls = True, False, ()
+        found = (calls(arrays) for settings, calls in self._calls if settings is current())
+        return next((outputs for outputs in found if outputs is not None), None)
 
     def __call__(self, *arrays: object) -> tuple[object, ...]:
         """Return the outputs for arrays of the inputs' types, in the library of the first one (without any: NumPy)."""
@@ -234,7 +237,9 @@ class Executable:
             first, free = len(given.constants), donated_carries(self._placed, node.operands, given.carries)
             donated = {first + place: place for place, value in enumerate(given.carries) if value in free}
         sliced = node.origin.rule == CHUNK_RULE
-        return Executable(body, self.options, self._session, self.algebra, donated, sliced=sliced)
+        return Executable(
+            body, self.options, self._session, self.algebra, donated, sliced=sliced, shared=self._shared
+        )  # fmt: skip
 
     def _lies(self, target: Target, aligned: Sequence[bool], stored: Sequence[bool]) -> Mapping[Value, bool]:
         """Return whether each array in memory begins and ends its rows at multiples of 16 bytes.
@@ -264,7 +269,7 @@ class Executable:
         self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object], stored: tuple[bool, ...] = ()
     ) -> PreparedGraph:
         """Return the graph with its kernels compiled and loaded, for arrays that lie as `aligned` and `stored` tell."""
-        key = (target, aligned, stored, current())
+        key = (target, aligned, stored, current(), self._shared.exact)
         found = self._prepared.get(key)
         if found is None:
             at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
@@ -301,7 +306,7 @@ class Executable:
 
     def _compile(self, target: Target, lies: Mapping[Value, bool]) -> tuple[GroupKernel, ...]:
         """Return the kernels of the plan's groups, made once for arrays that lie so."""
-        key = (target, frozenset([value for value, aligned in lies.items() if aligned]), current())
+        key = (target, frozenset([value for value, aligned in lies.items() if aligned]), current(), self._shared.exact)
         found = self._compiled.get(key)
         if found is None:
             found = self._compiled[key] = self._compile_groups(target, lies)
@@ -324,7 +329,10 @@ class Executable:
                 known[key] = to_program(group, steps.blocks, options, self.graph.source, aligned, lanes=kind.lanes)
         made: Sequence[Compiled | None] = [None] * len(known)
         if kind.backend:
-            made = compile_together(self._session, [each.program for each in known.values()], target)
+            made = compile_together(
+                self._session, [each.program for each in known.values()], target, exact=self._shared.exact
+            )
+            self._shared.counts |= any(each.shared for each in made)
         compiled = dict(zip(known, made, strict=True))
         return tuple(
             GroupKernel(group, known[key].of(group), compiled[key]) for group, key in zip(groups, keys, strict=True)

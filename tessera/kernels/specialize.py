@@ -21,6 +21,7 @@ from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
 from tessera.runtime.streams.graph_capture import suspended
 from tessera.session.compiled import Compiled, warn_of_slow_code
 from tessera.session.session import Session, Specification
+from tessera.session.varying_extents import UntilFrequent
 
 Tuned = Callable[[tuple[object, ...], Grid | None], Mapping[str, Attribute]]
 """Finds the fastest parameters for a call's arguments and grid."""
@@ -45,7 +46,8 @@ class Specializer:
             family = self._families.setdefault((described.key, shapes, target, blocks_of(grid)), SpecializationCache())
             plan = family.find(described)
             if plan is None or not plan.valid():
-                plan = self._make(described, values, grid, target, tuned)
+                frequent = plan is not None and isinstance(plan.unchanged, UntilFrequent) and plan.unchanged.frequent
+                plan = self._make(described, values, grid, target, tuned, exact=frequent)
                 family.add(plan)
         return plan
 
@@ -81,8 +83,9 @@ class Specializer:
         return self.program(dataclasses.replace(latest.arguments, arguments=latest.on_gpu), constants)[0]
 
     def _make(
-        self, described: Described, values: tuple[object, ...], grid: Grid | None, target: Target, tuned: Tuned
-    ) -> Specialization:
+        self, described: Described, values: tuple[object, ...], grid: Grid | None, target: Target, tuned: Tuned,
+        *, exact: bool,
+    ) -> Specialization:  # fmt: skip
         settings = current()
         parameters: Mapping[str, Attribute] = {}
         if self._options.space is not None:
@@ -91,7 +94,9 @@ class Specializer:
         blocks = blocks_of(grid)
         program, names = self.program(described, parameters, blocks)
         unchanged = unchanged_of(closure_of(self._function, names=names.used))
-        compiled, launcher = self._launcher(program, described, target, values)
+        compiled, launcher = self._launcher(program, described, target, values, exact=exact)
+        if compiled is not None and compiled.shared:
+            unchanged = UntilFrequent(unchanged, counts=True)
         on_gpu = self.signature.described(values, aligned=True).arguments
         return Specialization(
             program, compiled, launcher, settings, unchanged, described, on_gpu, bool(parameters),
@@ -99,12 +104,12 @@ class Specializer:
         )  # fmt: skip
 
     def _launcher(
-        self, program: Program, described: Described, target: Target, values: tuple[object, ...]
+        self, program: Program, described: Described, target: Target, values: tuple[object, ...], *, exact: bool
     ) -> tuple[Compiled | None, Launcher]:
         kind = target.kind
         compiled = None
         if kind.backend:
-            compiled = self._session.compile(program, target_at_hand(self._options, target, values))
+            compiled = self._session.compile(program, target_at_hand(self._options, target, values), exact=exact)
             warn_of_slow_code(compiled, described.arguments)
         made = Loadable(
             program, compiled.artifacts if compiled is not None else (),

@@ -14,8 +14,12 @@ from tessera.session.compiled import Compiled
 from tessera.session.session import Session
 
 
-def compile_together(session: Session, programs: Sequence[Program], target: Target) -> tuple[Compiled, ...]:
+def compile_together(
+    session: Session, programs: Sequence[Program], target: Target, *, exact: bool = False
+) -> tuple[Compiled, ...]:  # fmt: skip
     """Return the compilations of `programs`, in order; those that differ in names alone are one.
+
+    exact: see `Session.compile`
 
     Raises the mistake of the first one that has any; what still runs then, or at Ctrl-C, is ended.
     """
@@ -23,18 +27,18 @@ def compile_together(session: Session, programs: Sequence[Program], target: Targ
     distinct = dict(reversed(list(zip(keys, programs, strict=True))))
     wanted = {key: distinct[key] for key in dict.fromkeys(keys)}
     if len(wanted) < 2:
-        made = {key: session.compile(program, target) for key, program in wanted.items()}
+        made = {key: session.compile(program, target, exact=exact) for key, program in wanted.items()}
     else:
-        made = dict(zip(wanted, _at_once(session, list(wanted.values()), target), strict=True))
+        made = dict(zip(wanted, _at_once(session, list(wanted.values()), target, exact), strict=True))
     return tuple(made[key] for key in keys)
 
 
-def _at_once(session: Session, programs: Sequence[Program], target: Target) -> list[Compiled]:
+def _at_once(session: Session, programs: Sequence[Program], target: Target, exact: bool) -> list[Compiled]:
     stop = threading.Event()
 
     def compiled(program: Program) -> Compiled:
         with stoppable(stop):
-            return session.compile(program, target)
+            return session.compile(program, target, exact=exact)
 
     title = f"compiling {len(programs)} kernels for {target.name}"
     with working(title, len(programs)) as task, deferred_interrupts() as deferral:

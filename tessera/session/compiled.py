@@ -51,6 +51,7 @@ class Compiled:
     seconds: what that took, the frontend not included
     groups: how many groups the last call had, or a call with the arguments that it was compiled for; None: not known
     phases: the launches that one call is, each a compilation; none where it is one launch; see `split_phases`
+    opened: the program that was compiled instead, for many lengths, see `varying_extents`; None: `program` itself
     """
 
     program: Program
@@ -60,6 +61,7 @@ class Compiled:
     observe: Observe
     groups: int | None = None
     phases: "tuple[Compiled, ...]" = ()
+    opened: Program | None = None
 
     def for_arguments(self, arguments: Sequence[Argument]) -> "Compiled":
         """Return the compilation with the number of groups of a call with `arguments`."""
@@ -75,6 +77,11 @@ class Compiled:
         parts = tuple(replace(part, groups=number) for part, number in zip(self.phases, groups, strict=True))
         known = [number for number in groups if number is not None]
         return replace(self, phases=parts, groups=sum(known) if len(known) == len(groups) else None)
+
+    @property
+    def shared(self) -> bool:
+        """Return whether the code is right for other lengths of the arrays too; see `varying_extents`."""
+        return self.opened is not None or any(phase.shared for phase in self.phases)
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:

@@ -15,6 +15,7 @@ from typing import Final
 
 from tessera.core import events
 from tessera.core.base.interrupts import deferred_interrupts
+from tessera.core.errors.base import TesseraError
 from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Attribute, Program
 from tessera.core.progress import working
@@ -24,11 +25,13 @@ from tessera.frontend.syntax.kernel_source import KernelSource
 from tessera.lowering.artifact_cache.key import artifact_key
 from tessera.lowering.artifact_cache.store import Cache, CacheEntry, Place, entry_of
 from tessera.lowering.base.host_cpu import host_target
+from tessera.lowering.program.open_extents import Opened
 from tessera.lowering.program.split_phases import phases
 from tessera.lowering.service.server import CompileService
 from tessera.runtime.launch.object_code import prepare
 from tessera.session.compiled import Compiled
 from tessera.session.edited_phases import from_edited_parts, mistakes_in_whole_text
+from tessera.session.varying_extents import VaryingExtents
 
 _REMEMBERED: Final = 256
 
@@ -53,6 +56,7 @@ class Session:
         self._remembered: OrderedDict[tuple[object, ...], Compiled] = OrderedDict()
         self._cache: Cache | None = None
         self._preload: threading.Thread | None = None
+        self._varying = VaryingExtents()
 
     def specialise(self, source: KernelSource, names: Mapping[str, object], wanted: Specification) -> Program:
         """Build the program of a kernel for one set of argument types.  Raises the mistakes of its author."""
@@ -63,27 +67,30 @@ class Session:
             constants=wanted.constants, blocks=wanted.blocks,
         )  # fmt: skip
 
-    def compile(self, program: Program, target: Target, *, observe: bool = False) -> Compiled:
+    def compile(
+        self, program: Program, target: Target, *, observe: bool = False, exact: bool = False
+    ) -> Compiled:  # fmt: skip
         """Return `program` compiled for `target`: from memory, from the disk cache, or by a worker process.
 
-        With `observe`, every level is recorded on the way; without, `Compiled.listings` does so when asked.
+        observe: record every level on the way; without, `Compiled.listings` does so when asked
+        exact: compile for the extents that are numbers alone, also where code for further ones would do
         Raises the TesseraError of a mistake in the kernel, or CompilerCrash, CompileTimeout.
         """
         start = time.perf_counter()
         parts = phases(program)
         if len(parts) == 1 and parts[0] is program:
-            return self._compile(program, target, observe)
+            return self._compile(program, target, observe=observe, exact=exact)
         made: list[Compiled] = []
         with working(f"compiling {program.name} for {target.name}", len(parts)) as task:
             for number, part in enumerate(from_edited_parts(parts)):
                 task.step(number)
                 with mistakes_in_whole_text(program, number):
-                    made.append(self._compile(part, target, observe))
+                    made.append(self._compile(part, target, observe=observe, exact=exact))
         return Compiled(
             program, made[0].entry, made[0].origin, time.perf_counter() - start, self._observe, phases=tuple(made)
         )
 
-    def _compile(self, program: Program, target: Target, observe: bool) -> Compiled:
+    def _compile(self, program: Program, target: Target, *, observe: bool, exact: bool) -> Compiled:
         """Compile one phase, or a kernel that has no more than one."""
         start = time.perf_counter()
         key = artifact_key(program, target)
@@ -91,13 +98,24 @@ class Session:
         place = (key, program.source.name, program.span.line)
         with self._lock:
             found = self._remembered.get(place)
+        if found is not None and found.opened is not None and (exact or observe):
+            found = None
         if found is not None and (found.entry.observed or not observe):
             _publish(found, "memory", start)
             return self._remember(place, _in_its_cell(found, program))
+        opened = None if exact or observe else self._varying.opened(program, target)
+        if opened is not None:
+            try:
+                return self._remember(place, _closed(opened, self._exactly(opened.program, target)))
+            except TesseraError:  # a tile of the bucket may not fit where one of this length does
+                self._varying.close(program, target)
         entry, origin = self._fetch(key, program, target, observe)
         compiled = Compiled(program, entry, origin, time.perf_counter() - start, self._observe)
         _publish(compiled, origin, start)
         return self._remember(place, compiled)
+
+    def _exactly(self, program: Program, target: Target) -> Compiled:
+        return self._compile(program, target, observe=False, exact=True)
 
     @property
     def cache(self) -> Cache | None:
@@ -142,7 +160,7 @@ class Session:
         return entry, origin
 
     def _observe(self, compiled: Compiled) -> CacheEntry:
-        return self.compile(compiled.program, compiled.target, observe=True).entry
+        return self.compile(compiled.opened or compiled.program, compiled.target, observe=True).entry
 
     def _remember(self, place: tuple[object, ...], compiled: Compiled) -> Compiled:
         with self._lock:
@@ -159,6 +177,17 @@ def _in_its_cell(known: Compiled, program: Program) -> Compiled:
         return known
     artifact = dataclasses.replace(known.artifact, source=program.source)
     return dataclasses.replace(known, program=program, entry=dataclasses.replace(known.entry, artifact=artifact))
+
+
+def _closed(opened: Opened, compiled: Compiled) -> Compiled:
+    """Return the code for many lengths as a compilation for one: a launch checks that its arrays have it."""
+    artifact, parameters = compiled.artifact, opened.closed.parameters
+    bindings = tuple(
+        dataclasses.replace(binding, type=parameter.value.type)
+        for binding, parameter in zip(artifact.bindings, parameters, strict=True)
+    )
+    entry = dataclasses.replace(compiled.entry, artifact=dataclasses.replace(artifact, bindings=bindings))
+    return dataclasses.replace(compiled, program=opened.closed, entry=entry, opened=opened.program)
 
 
 def _publish(compiled: Compiled, origin: str, start: float) -> None:

@@ -51,7 +51,7 @@ class Slow(Session):
         self.failing, self.running, self.stopped = failing, 0, 0
         self._counts = threading.Lock()
 
-    def compile(self, program: Program, target: Target, *, observe: bool = False) -> Compiled:
+    def compile(self, program: Program, target: Target, *, observe: bool = False, exact: bool = False) -> Compiled:
         from tessera.core.base.interrupts import raise_if_stopped  # noqa: PLC0415 - this alone needs it
 
         if program.name == self.failing:

@@ -21,14 +21,15 @@ def everywhere(
     """Kernel `name` of `text` must leave the bits of `expected` in its arguments, on each target; gives its Program."""
     program = getattr(compile_source(text), name).program(tuple(arguments))
     for target in targets:
-        got = _results(program, [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments], target)
+        got = results(program, [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments], target)
         for parameter, g, w in zip(program.parameters, got, expected, strict=True):
             if isinstance(g, np.ndarray):
                 assert same_bits(g, w), f"{parameter.name} differs on {target}:\n{g}\n{w}"
     return program
 
 
-def _results(program: Program, arguments: list[Any], target: str) -> Sequence[Any]:
+def results(program: Program, arguments: list[Any], target: str) -> Sequence[Any]:
+    """Return the arguments after a run of a program on one target."""
     if target == "cpu":
         return compiled(program, *arguments)
     if target == "cuda":

@@ -38,8 +38,8 @@ def install(monkeypatch: pytest.MonkeyPatch, count: int) -> InterpretedDriver:
     fake = interpreted_gpu.install(monkeypatch, InterpretedDriver(count))
     compile_one = Session._compile  # pyright: ignore[reportPrivateUsage]
 
-    def noted(session: Session, program: Program, target: Target, observe: bool) -> Compiled:
-        made = compile_one(session, program, target, observe)
+    def noted(session: Session, program: Program, target: Target, *, observe: bool, exact: bool) -> Compiled:
+        made = compile_one(session, program, target, observe=observe, exact=exact)
         if target.kind.on_gpu:
             fake.programs[made.artifact.code] = made.artifact, made.program
         return made
