@@ -333,6 +333,7 @@ class Executable:
                 self._session, [each.program for each in known.values()], target, exact=self._shared.exact
             )
             self._shared.counts |= any(each.shared for each in made)
+            self._shared.weigh(sum(value.type.bytes for value in self.graph.inputs), on_gpu=kind.on_gpu)
         compiled = dict(zip(known, made, strict=True))
         return tuple(
             GroupKernel(group, known[key].of(group), compiled[key]) for group, key in zip(groups, keys, strict=True)

@@ -213,7 +213,8 @@ class Kernel:
             known = described.arguments
         if from_ir is not None:
             program = dataclasses.replace(program, options={**program.options, **edited_ir(from_ir)})
-        compiled = self._session.compile(program, wanted)
+        # For the last call, the code that ran, which other lengths may share; else that of these arguments alone.
+        compiled = self._session.compile(program, wanted, exact=bool(arguments or keywords))
         return (compiled.for_arguments(known) if known else compiled), known
 
     def inspect_ir(self, level: str = "tile", *arguments: object, stage: str = "", target: str | None = None) -> IrText:

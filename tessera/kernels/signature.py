@@ -1,6 +1,7 @@
 """A kernel's signature, and the types of a call's arguments as the frontend and the specialization cache see them."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -82,6 +83,12 @@ class Described:
     def shape_class(self) -> tuple[object, ...]:
         """Extents rounded up to powers of two: calls of one class share a tuned configuration."""
         return tuple(_class(a.shape) for a in self.arguments if isinstance(a, ArrayArgument))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = [argument for argument in self.arguments if isinstance(argument, ArrayArgument)]
+        return sum(math.prod(array.shape) * array.dtype.bytes for array in arrays)
 
 
 def shape_class(values: tuple[object, ...]) -> tuple[object, ...]:

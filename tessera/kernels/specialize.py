@@ -94,9 +94,10 @@ class Specializer:
         blocks = blocks_of(grid)
         program, names = self.program(described, parameters, blocks)
         unchanged = unchanged_of(closure_of(self._function, names=names.used))
-        compiled, launcher = self._launcher(program, described, target, values, exact=exact)
+        compiled, launcher = self._launcher(program, described, target, values, exact=exact or bool(parameters))
         if compiled is not None and compiled.shared:
             unchanged = UntilFrequent(unchanged, counts=True)
+            unchanged.weigh(described.bytes, on_gpu=target.kind.on_gpu)
         on_gpu = self.signature.described(values, aligned=True).arguments
         return Specialization(
             program, compiled, launcher, settings, unchanged, described, on_gpu, bool(parameters),

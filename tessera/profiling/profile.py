@@ -249,7 +249,7 @@ class _Runs:
     def _launches(self, every: int) -> tuple[Callable[..., None], Callable[..., None]]:
         """Return what launches the ordinary kernel, and what launches the one that writes records."""
         compiled, memory, grid, types = self._compiled, self._memory, self._grid, self._types
-        recording = session().compile(with_profile(compiled.program, every), compiled.target)
+        recording = session().compile(with_profile(compiled.program, every), compiled.target, exact=True)
         runtime = runtime_of(compiled.target.kind)
         ordinary, writing = (
             runtime.load(Loadable(made.program, made.artifacts, (), types)) for made in (compiled, recording)

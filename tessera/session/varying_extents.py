@@ -21,6 +21,9 @@ from tessera.lowering.program.open_extents import LONGEST, Opened, ParameterAxis
 
 FREQUENT: Final = 64
 """Calls with one length after which it is compiled for itself: more than the layers that a step of decoding has."""
+BYTES_OF_A_CALL: Final = {False: 1 << 20, True: 1 << 26}
+"""Bytes that count as one call more, by whether they are moved by a GPU: then about as much time is lost by shared code
+as compiling takes."""
 _FAMILIES: Final = 256
 Lengths: TypeAlias = tuple[int, ...]
 """The extents of all parameters that are numbers, 0 for symbols."""
@@ -45,12 +48,18 @@ class UntilFrequent:
     """Counts calls of code for many lengths: it is right as long as `unchanged` says so, but not for ever.
 
     counts: whether there is such code; exact: whether there is none any more, for calls are frequent
+    weight: what each call counts for
     """
 
     unchanged: Callable[[], bool] = lambda: True
     counts: bool = False
     exact: bool = False
     calls: int = 0
+    weight: int = 1
+
+    def weigh(self, size: int, *, on_gpu: bool) -> None:
+        """Let calls count by the bytes that they move."""
+        self.weight = 1 + size // BYTES_OF_A_CALL[on_gpu]
 
     @property
     def frequent(self) -> bool:
@@ -59,7 +68,7 @@ class UntilFrequent:
 
     def __call__(self) -> bool:
         """Count one call."""
-        self.calls += 1
+        self.calls += self.weight
         return not self.frequent and self.unchanged()
 
 
@@ -129,8 +138,8 @@ def _without_extents(program: Program) -> Hashable:
     kinds = [parameter.value.type for parameter in program.parameters]
     return (
         program.name, program.source.name, program.span,
-        tuple((kind.dtype.name, len(kind.shape), kind.contiguous) if isinstance(kind, Array) else str(kind)
-              for kind in kinds),
+        tuple((kind.dtype.name, len(kind.shape), kind.contiguous, kind.aligned) if isinstance(kind, Array)
+              else str(kind) for kind in kinds),
         tuple((op.opcode, op.span) for op in program.body.walk()),
         repr(sorted(program.options.items())),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from tessera import graph, op
 from tessera.core.base.reductions import tree_sum
 from tessera.core.errors.catalog import SharedOverflow
 from tessera.core.program.program import Program
+from tessera.core.program.text import to_text
 from tessera.core.program.types import Array
 from tessera.core.settings import overridden
 from tessera.core.targets import Target
@@ -125,6 +126,13 @@ def test_frequent_lengths_get_code_of_their_own(module: ModuleType):
     assert called(module.sums, 76).shared
 
 
+def test_large_arrays_count_for_many_calls(module: ModuleType):
+    for width in (37, 61):
+        called(module.sums, width)
+    assert called(module.sums, 75, rows=60_000).shared  # 18 MB: counts for 18 calls
+    assert [called(module.sums, 75, rows=60_000).shared for _ in range(4)] == [True, True, True, False]
+
+
 def softmax(x: np.ndarray) -> np.ndarray:
     powers = np.exp(x - x.max(1, keepdims=True))
     return powers / powers.sum(1, keepdims=True)
@@ -205,10 +213,34 @@ def test_an_exact_compilation_is_had_for_the_asking(module: ModuleType):
     assert not session().compile(program, CPU, exact=True).shared
 
 
+def test_what_is_compiled_for_arguments_is_exact(module: ModuleType):
+    for width in (37, 61, 75):
+        called(module.sums, width)
+    compiled = module.sums.compile(array(75), np.zeros(3, np.float32))
+    assert not compiled.shared
+    assert "tile<75xf32>" in to_text(compiled.program)
+
+
+def test_lengths_that_lie_otherwise_are_told_apart(module: ModuleType):
+    gpu = resolve_target("cuda:sm_90a")
+    varying = VaryingExtents()
+    opened: list[bool] = []
+    for width in (64, 61, 128, 75, 256, 77):  # every second one begins its rows at multiples of 16 bytes
+        described = module.sums.described((array(width), np.zeros(3, np.float32)), gpu)
+        program, _ = module.sums._specializer.program(described)
+        opened.append(varying.opened(program, gpu) is not None)
+    assert opened == [False, False, False, False, True, True]
+
+
 def test_counting_ends_with_the_closure_or_with_many_calls():
     unchanged = UntilFrequent(counts=True)
     assert [unchanged() for _ in range(FREQUENT)] == [True] * (FREQUENT - 1) + [False]
     assert unchanged.frequent
+    unchanged = UntilFrequent(counts=True)
+    unchanged.weigh(31 << 20, on_gpu=False)
+    assert [unchanged(), unchanged()] == [True, False]
+    unchanged.weigh(31 << 20, on_gpu=True)
+    assert unchanged.weight == 1
     assert not UntilFrequent(lambda: False)()
 
 
