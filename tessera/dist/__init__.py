@@ -20,12 +20,13 @@ from tessera.dist.meshes import mesh as mesh
 from tessera.dist.planning import plan as plan
 from tessera.dist.tensors import Parts as Parts
 from tessera.dist.tensors import Tensor as Tensor
+from tessera.dist.tensors import array as array
 from tessera.dist.tensors import memory as memory
 from tessera.dist.tensors import reshard as reshard
 from tessera.dist.tensors import tensor as tensor
 
 __all__ = [
     "Block", "BlockCyclic", "Cyclic", "DeviceTimeline", "MemoryPlan", "Mesh", "ParallelPlan", "Parts", "PlanSearch",
-    "Replicated", "ReshardPlan", "ShardSpec", "ShardedType", "Tensor", "Transformer", "memory", "mesh", "plan",
+    "Replicated", "ReshardPlan", "ShardSpec", "ShardedType", "Tensor", "Transformer", "array", "memory", "mesh", "plan",
     "reshard", "tensor",
 ]  # fmt: skip

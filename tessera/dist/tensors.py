@@ -1,21 +1,22 @@
 """Tensors that lie on a mesh in shards; symbolic until something is stored in them.
 
 `dist.tensor(shape=..., layout=dist.ShardSpec(...), mesh=mesh, dtype="bf16")` of any size costs nothing.  `X[...] = a`
-stores, `numpy.asarray(X)` reads.  Shards of simulated devices and of the CPU lie in this process's memory, where
-replicas of a shard share it; those of GPUs lie in the memory of each.
+stores, as `dist.array(a, layout, mesh)` does at once, and `numpy.asarray(X)` reads.  Shards of simulated devices and of
+the CPU lie in this process's memory, where replicas of a shard share it; those of GPUs lie in the memory of each.
 """
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from tessera.core.base.dtypes import BY_NAME, DType, from_numpy
+from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
-from tessera.core.errors.catalog import BadShardSpec, MeshMemory, NotStored
+from tessera.core.errors.catalog import BadMesh, BadShardSpec, MeshMemory, NotStored
 from tessera.core.placement.devices import ON_GPU
 from tessera.core.placement.memory import MemoryPlan, amount
 from tessera.core.placement.mesh import Mesh
@@ -26,7 +27,15 @@ from tessera.core.placement.shard_spec import Distribution
 from tessera.core.placement.sharded_type import ShardedType
 from tessera.dist.meshes import mesh_in_use
 from tessera.lowering.placement.reshard import plan_reshard
+from tessera.runtime.arrays.host import is_array
+from tessera.runtime.arrays.interop import is_jax
+from tessera.runtime.arrays.pointers import address
+from tessera.runtime.binding.current_stream import ArgumentStreams
+from tessera.runtime.driver import driver as door
+from tessera.runtime.memory.device_arrays import device_of, is_on_device
 from tessera.runtime.memory.device_shards import HostShard, Shard, copied, new_shard, on, on_host, store
+from tessera.runtime.memory.operands import operand, packed
+from tessera.runtime.memory.owned import DeviceArray
 from tessera.runtime.shards.exchange import exchange, open_index
 from tessera.runtime.shards.fold_leaves import fold_leaves, identity
 
@@ -106,13 +115,30 @@ class Tensor(MeshArray):
         place = self.place(rank)
         return (*place, rank) if self.mesh.devices[rank].kind == ON_GPU else place
 
-    def shard(self, rank: int) -> Shard:
-        """Return the shard of a rank in the memory of its device, which may be written.  Raises NotStored."""
+    def shard(self, rank: int | None = None, **places: int) -> Shard:
+        """Return the shard of a rank in the memory of its device, which may be written.
+
+        places: instead of a rank, places along mesh axes, `x.shard(tp=3)`: those of the first device there
+        Raises NotStored, and BadMesh for axes and places that there are not.
+        """
+        if rank is None or places:
+            rank = self._first_at(places)
         if not self.stored:
             raise at_call(
                 NotStored(f"nothing is stored in {self.label}", hint=f"{self.name or 'X'}[...] = array first")
             )
         return self._shards[self._key(rank)]
+
+    def _first_at(self, places: Mapping[str, int]) -> int:
+        """Return the first rank at places along mesh axes."""
+        coordinates = [0] * len(self.mesh.axes)
+        for axis, place in places.items():
+            extent = self.mesh.extent(axis)
+            if not 0 <= place < extent:
+                what = f"{axis} has no place {place}"
+                raise at_call(BadMesh(what, hint=f"its {extent} places are numbered from 0 to {extent - 1}"))
+            coordinates[self.mesh.number(axis)] = place
+        return self.mesh.rank(coordinates)
 
     def made(self, kind: ShardedType, shards: Sequence[Shard]) -> "Tensor":
         """Return a tensor on the same mesh, of a shard for each rank."""
@@ -146,7 +172,7 @@ class Tensor(MeshArray):
         self._shards[self._key(rank)] = on(self.mesh.devices[rank], value)
 
     def __setitem__(self, index: object, value: object) -> None:
-        given = np.asarray(value)
+        given = _elements(value)
         self.wait(writing=True)
         if not _is_whole(index):
             whole = self._assembled() if self.stored else np.zeros(self.shape, self.dtype)
@@ -191,6 +217,10 @@ class Tensor(MeshArray):
         for use in tuple(self.uses):
             if writing or use.writes:
                 use.wait()
+
+    def memory(self) -> MemoryPlan:
+        """Return what each device sets aside for it.  Raises MeshMemory where that is more than it has."""
+        return MemoryPlan(self.mesh, {self.name or "the tensor": self.type}).require()
 
     def parts(self, *axes: str) -> "Parts":
         """Return its shards along one mesh axis or several, for an index launch.  Raises BadMesh."""
@@ -260,6 +290,41 @@ def tensor(
     kind = ShardedType(read_dtype(dtype), extents, placement)
     MemoryPlan(place, {name or "the tensor": kind}).require()
     return Tensor(kind, place, name)
+
+
+def array(
+    x: object, layout: Distribution | None = None, mesh: Mesh | None = None, dtype: object = None, name: str = ""
+) -> Tensor:
+    """Store an array in shards on a mesh: `tensor` with its shape and dtype, and with its elements.
+
+    x: an array of NumPy, PyTorch, CuPy or JAX, on the host or on a GPU, or numbers in lists
+    dtype: the type that its elements are converted to; None: their own
+
+    Raises what `tensor` does, NotAnArray, and ArgumentType for elements of a type that Tessera does not have.
+    """
+    values = _elements(x)
+    made = tensor(values.shape, layout, mesh, values.dtype if dtype is None else dtype, name)
+    made[...] = values
+    return made
+
+
+def _elements(x: object) -> HostShard:
+    """Return the elements of an array of any library, or of numbers in lists, in the memory of this process.
+
+    What lies on a GPU is copied once its library's current stream has written it.
+    """
+    if is_jax(x) or not (is_array(x) or is_on_device(x)):
+        return np.asarray(x)  # JAX waits for its own streams
+    try:
+        given = packed(operand(x, "the array"))
+    except TesseraError as mistake:
+        raise at_call(mistake) from None
+    if not given.on_device:
+        return given.view
+    device = device_of([x]) or 0
+    with door.driver().inside(device):
+        door.driver().wait(ArgumentStreams.of([x], device).current())
+        return DeviceArray.over(address(given.view), given.shape, given.view.dtype, device, given.value).get()
 
 
 def _extents(shape: object) -> tuple[int, ...]:

@@ -10,18 +10,19 @@ import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from tessera.core.base.dtypes import DType, f32
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
-from tessera.core.errors.catalog import BadIndexLaunch, RankMismatch, ReplicasDiffer
+from tessera.core.errors.catalog import BadIndexLaunch, CannotTrace, RankMismatch, ReplicasDiffer
 from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.reduction_rules import RankReduction, reduction
 from tessera.core.placement.reduction_trees import Fold, ReductionTree
+from tessera.graphs.tracer import Tracer
 from tessera.ops.captured_collectives import captured_collective
 from tessera.ops.rank_values import (
     RankValues,
@@ -100,6 +101,7 @@ def at_the_call(function: Callable[P, R]) -> Callable[P, R]:
                 what = f"a point has no values of other points: op.{function.__name__} in {current_point()}"
                 hint = "add to a parameter annotated Region[reduce_sum], or call it on the tensor after the launch"
                 raise BadIndexLaunch(what, hint=hint)
+            _refuse_traced(function.__name__, arguments[0] if arguments else None)
             noted = recording()
             if noted is None:
                 return function(*arguments, **keywords)
@@ -108,6 +110,19 @@ def at_the_call(function: Callable[P, R]) -> Callable[P, R]:
             raise at_call(mistake) from None
 
     return checked
+
+
+def _refuse_traced(name: str, x: object) -> None:
+    """Raise CannotTrace for a value of a graph, which has no part for each rank, whichever branch it is in."""
+    values = cast("Sequence[object]", x) if isinstance(x, list | tuple) else (x,)
+    traced = next((value for value in values if isinstance(value, Tracer)), None)
+    if traced is not None:
+        what = f"op.{name} exchanges values between ranks, and {traced} is one value of a function that is captured"
+        hint = (
+            "call it on what the function returns; inside of it, operators on tensors of a mesh add the collectives "
+            "that they need, such as op.sum over a dimension that is cut"
+        )
+        raise CannotTrace(what, hint=hint)
 
 
 @at_the_call

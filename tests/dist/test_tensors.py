@@ -1,5 +1,7 @@
 """Tensors on meshes: symbolic, stored, read, resharded; shards, bytes, and mistakes."""
 
+import array
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import tessera
 from support.documents import BLOCKS
 from tessera import dist
 from tessera.api.source_module import run_cell
-from tessera.core.errors.catalog import BadMesh, BadShardSpec, MeshMemory, NotStored, UnevenShards
+from tessera.core.errors.catalog import ArgumentType, BadMesh, BadShardSpec, MeshMemory, NotStored, UnevenShards
 
 LAYOUTS = [
     None,
@@ -105,6 +107,70 @@ def test_resharding_keeps_the_values():
             np.testing.assert_array_equal(np.asarray(y), values)
             y[...] = 0
             np.testing.assert_array_equal(np.asarray(x), values)  # memory of its own
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("dtype", [np.float64, ml_dtypes.bfloat16, np.int8, np.bool_])
+def test_arrays_are_stored_in_shards(layout: dist.ShardSpec | None, dtype: DTypeLike):
+    values = (np.arange(154).reshape(14, 11) % 5).astype(dtype)[::2]
+    x = dist.array(values, layout, mesh(), name="x")
+    assert (x.shape, x.dtype, x.name, x.stored) == ((7, 11), values.dtype, "x", True)
+    np.testing.assert_array_equal(np.asarray(x), values)
+    values[:] = 0  # it has elements of its own
+    assert np.asarray(x).any()
+
+
+def test_arrays_of_other_kinds_and_dtypes():
+    assert str(dist.array([[1, 2, 3]], dist.ShardSpec("col", "tp"), mesh()).type) == "i64[1, 3@tp]"
+    x = dist.array(np.array([1.5, 2.5]), None, mesh(), dtype="f16")
+    assert (np.asarray(x).tolist(), x.dtype) == ([1.5, 2.5], np.float16)
+    shared = array.array("i", range(6))  # of the standard library
+    assert np.asarray(dist.array(shared, dist.ShardSpec("row", "pp"), mesh())).tolist() == list(range(6))
+
+
+def test_arrays_of_torch():
+    torch = pytest.importorskip("torch")
+    values = torch.arange(12, dtype=torch.bfloat16).reshape(3, 4).T
+    x = dist.array(values, dist.ShardSpec("row", "tp"), mesh())
+    np.testing.assert_array_equal(np.asarray(x).astype(np.float32), values.float().numpy())
+
+
+@pytest.mark.gpu
+def test_arrays_on_a_gpu():
+    cupy = pytest.importorskip("cupy")
+    values = cupy.arange(77, dtype=cupy.float32).reshape(7, 11)
+    with cupy.cuda.Stream(non_blocking=True):
+        later = values * 2 + 1
+        x = dist.array(later, dist.ShardSpec("row", "tp"), mesh())
+        y = dist.tensor((11, 7), dist.ShardSpec("row", "tp"), mesh())
+        y[...] = later.T
+    np.testing.assert_array_equal(np.asarray(x), cupy.asnumpy(values) * 2 + 1)
+    np.testing.assert_array_equal(np.asarray(y), np.asarray(x).T)
+
+
+def test_arrays_that_cannot_be_stored():
+    with pytest.raises(ArgumentType, match="the array holds <U1"):
+        dist.array(np.array(["a"]), None, mesh())
+    with pytest.raises(BadShardSpec):
+        dist.array([1.0], dist.ShardSpec("col", "tp"), dist.Mesh("tp", range(2)), dtype="text")
+
+
+def test_shards_by_places_along_axes():
+    x = dist.array(np.arange(12).reshape(6, 2), dist.ShardSpec("row", ("tp", "pp")), mesh())
+    for tp in range(3):
+        for pp in range(2):
+            assert x.shard(tp=tp, pp=pp).tolist() == [[4 * tp + 2 * pp, 4 * tp + 2 * pp + 1]]
+    assert x.shard(dp=1, pp=1).tolist() == x.shard(1).tolist() == [[2, 3]]
+    with pytest.raises(BadMesh, match="tp has no place 3") as mistake:
+        x.shard(tp=3)
+    assert mistake.value.hint == "its 3 places are numbered from 0 to 2"
+    with pytest.raises(BadMesh, match="the mesh has no axis 'xp'"):
+        x.shard(xp=0)
+
+
+def test_what_a_device_sets_aside():
+    x = dist.tensor((7, 11), dist.ShardSpec("row", "tp"), mesh(), "f64", name="x")
+    assert str(x.memory()).splitlines() == ["x: f64[7@tp, 11], 264 bytes", "a device: 264 bytes"]
 
 
 def test_arrays_over_domains():

@@ -1,14 +1,24 @@
 """The public collectives: bits of kernels on threads and of simulated ranks, axes of meshes, and mistakes."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from tessera import dist, op
+import tessera
+from tessera import dist, graph, op
 from tessera.core.base import dtypes
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.base import TesseraError
-from tessera.core.errors.catalog import BadMesh, BadReduction, BadReductionTree, RankMismatch, ReplicasDiffer
+from tessera.core.errors.catalog import (
+    BadMesh,
+    BadReduction,
+    BadReductionTree,
+    CannotTrace,
+    RankMismatch,
+    ReplicasDiffer,
+)
 from tessera.core.placement.fold_reference import reduce_leaves
 from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.reduction_rules import reduction
@@ -193,3 +203,28 @@ def test_the_caret():
         op.all_reduce(x[:1], mesh=cpus(2))
     assert "op.all_reduce(x[:1], mesh=cpus(2))" in str(mistake.value)
     assert "^^^^^^^^" in str(mistake.value)
+
+
+FOUR = dist.Mesh("dp", range(4))
+
+
+def in_one_branch(x: np.ndarray) -> object:
+    return op.cond(op.sum(x) > 0, lambda v: op.all_reduce(v, mesh=FOUR), lambda v: v, x)
+
+
+@pytest.mark.parametrize("rows", [4, 8])
+@pytest.mark.parametrize(
+    "captured",
+    [
+        graph.module("plain")(lambda x: op.all_reduce(x, mesh=FOUR)),
+        graph.module("of_a_list")(lambda x: op.all_gather([x, x, x, x], mesh=FOUR)),
+        graph.module("in_one_branch")(in_one_branch),
+        tessera.jit(in_one_branch),
+    ],
+    ids=["plain", "list", "one branch", "one branch of a step"],
+)
+def test_values_of_captured_functions_are_refused(captured: Callable[[np.ndarray], object], rows: int):
+    with pytest.raises(CannotTrace, match=r"exchanges values between ranks, and <traced .*> is one value") as mistake:
+        captured(np.ones((rows, 3), np.float32))
+    assert mistake.value.span is not None
+    assert "call it on what the function returns" in str(mistake.value.hint)
