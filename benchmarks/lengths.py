@@ -18,7 +18,6 @@ import numpy as np
 import tessera
 from tessera import op
 from tessera.core.settings import overridden
-from tessera.session.varying_extents import FREQUENT
 
 try:
     import torch as installed
@@ -37,8 +36,8 @@ def scores(x: f32[r, n], y: mut f32[r, n]):
 LENGTHS: Final = range(61, 2000, 37)
 WIDTHS: Final = (100, 130, 700, 1000, 1025, 4000, 4096, 8000)
 ELEMENTS: Final = 1 << 26 if ON_GPU else 1 << 19
-ROUNDS: Final = FREQUENT // 4
-"""Calls that are timed: with more of them, shared code is replaced by code of its own."""
+CALLS: Final = 3
+"""Calls of a sample: after more of them, shared code is replaced by code of its own (`varying_extents.FREQUENT`)."""
 _rng = np.random.default_rng(0)
 
 
@@ -115,7 +114,7 @@ def ratios() -> Mapping[int, Mapping[str, float]]:
 
 def _us(call: Callable[[Matrix], Matrix], x: Matrix) -> float:
     spent: list[float] = []
-    for _ in range(ROUNDS // 4):
+    for _ in range(CALLS):
         wait()
         begin = time.perf_counter()
         call(x)
