@@ -1,4 +1,4 @@
-"""Arrays of a new length at each call: what the first call costs, and what shared code costs beside code of its own.
+"""Arrays of a new length at each call: time of the first call, and of shared code beside code for one length.
 
 python benchmarks/lengths.py          on a GPU where torch has one, else on the CPU
 """
@@ -37,7 +37,7 @@ LENGTHS: Final = range(61, 2000, 37)
 WIDTHS: Final = (100, 130, 700, 1000, 1025, 4000, 4096, 8000)
 ELEMENTS: Final = 1 << 26 if ON_GPU else 1 << 19
 CALLS: Final = 3
-"""Calls of a sample: after more of them, shared code is replaced by code of its own (`varying_extents.FREQUENT`)."""
+"""Calls per sample, few enough that the length keeps its shared code (`varying_extents.FREQUENT`)."""
 _rng = np.random.default_rng(0)
 
 
@@ -93,7 +93,7 @@ def _first(call: Callable[[Matrix], Matrix]) -> Mapping[str, float]:
 
 
 def ratios() -> Mapping[int, Mapping[str, float]]:
-    """Return the time of code of its own beside shared code, in us, for rows of some widths; the bits are the same."""
+    """Return the times of code for one width and of shared code, in us, which must give the same bits."""
     shared, own = kernel_of("\n\n" + TEXT), kernel_of("\n\n\n" + TEXT)
     for width in (50, 51):
         shared(matrix(2, width))

@@ -115,30 +115,30 @@ class Tensor(MeshArray):
         place = self.place(rank)
         return (*place, rank) if self.mesh.devices[rank].kind == ON_GPU else place
 
-    def shard(self, rank: int | None = None, **places: int) -> Shard:
+    def shard(self, rank: int | None = None, **coordinates: int) -> Shard:
         """Return the shard of a rank in the memory of its device, which may be written.
 
-        places: instead of a rank, places along mesh axes, `x.shard(tp=3)`: those of the first device there
-        Raises NotStored, and BadMesh for axes and places that there are not.
+        coordinates: along mesh axes instead of a rank, as in `x.shard(tp=3)`; 0 along the axes that are not named
+        Raises NotStored, and BadMesh for an axis that the mesh lacks or a coordinate outside of it.
         """
-        if rank is None or places:
-            rank = self._first_at(places)
+        if rank is None or coordinates:
+            rank = self._rank_at(coordinates)
         if not self.stored:
             raise at_call(
                 NotStored(f"nothing is stored in {self.label}", hint=f"{self.name or 'X'}[...] = array first")
             )
         return self._shards[self._key(rank)]
 
-    def _first_at(self, places: Mapping[str, int]) -> int:
-        """Return the first rank at places along mesh axes."""
-        coordinates = [0] * len(self.mesh.axes)
-        for axis, place in places.items():
+    def _rank_at(self, coordinates: Mapping[str, int]) -> int:
+        """Return the first rank with coordinates along mesh axes."""
+        point = [0] * len(self.mesh.axes)
+        for axis, index in coordinates.items():
             extent = self.mesh.extent(axis)
-            if not 0 <= place < extent:
-                what = f"{axis} has no place {place}"
+            if not 0 <= index < extent:
+                what = f"{axis} has no place {index}"
                 raise at_call(BadMesh(what, hint=f"its {extent} places are numbered from 0 to {extent - 1}"))
-            coordinates[self.mesh.number(axis)] = place
-        return self.mesh.rank(coordinates)
+            point[self.mesh.number(axis)] = index
+        return self.mesh.rank(point)
 
     def made(self, kind: ShardedType, shards: Sequence[Shard]) -> "Tensor":
         """Return a tensor on the same mesh, of a shard for each rank."""
@@ -219,7 +219,7 @@ class Tensor(MeshArray):
                 use.wait()
 
     def memory(self) -> MemoryPlan:
-        """Return what each device sets aside for it.  Raises MeshMemory where that is more than it has."""
+        """Return the memory that each device sets aside for it.  Raises MeshMemory where a device has less."""
         return MemoryPlan(self.mesh, {self.name or "the tensor": self.type}).require()
 
     def parts(self, *axes: str) -> "Parts":
@@ -303,9 +303,9 @@ def array(
     Raises what `tensor` does, NotAnArray, and ArgumentType for elements of a type that Tessera does not have.
     """
     values = _elements(x)
-    made = tensor(values.shape, layout, mesh, values.dtype if dtype is None else dtype, name)
-    made[...] = values
-    return made
+    sharded = tensor(values.shape, layout, mesh, values.dtype if dtype is None else dtype, name)
+    sharded[...] = values
+    return sharded
 
 
 def _elements(x: object) -> HostShard:
@@ -316,15 +316,16 @@ def _elements(x: object) -> HostShard:
     if is_jax(x) or not (is_array(x) or is_on_device(x)):
         return np.asarray(x)  # JAX waits for its own streams
     try:
-        given = packed(operand(x, "the array"))
+        array_operand = packed(operand(x, "the array"))
     except TesseraError as mistake:
         raise at_call(mistake) from None
-    if not given.on_device:
-        return given.view
+    if not array_operand.on_device:
+        return array_operand.view
     device = device_of([x]) or 0
     with door.driver().inside(device):
         door.driver().wait(ArgumentStreams.of([x], device).current())
-        return DeviceArray.over(address(given.view), given.shape, given.view.dtype, device, given.value).get()
+        view = array_operand.view
+        return DeviceArray.over(address(view), view.shape, view.dtype, device, array_operand.value).get()
 
 
 def _extents(shape: object) -> tuple[int, ...]:

@@ -179,8 +179,8 @@ class Executable:
         """
         if self._shared.counts and not self._shared():
             self._shared.exact, self._shared.counts, self._calls = True, False, ()
-        found = (calls(arrays) for settings, calls in self._calls if settings is current())
-        return next((outputs for outputs in found if outputs is not None), None)
+        attempts = (calls(arrays) for settings, calls in self._calls if settings is current())
+        return next((outputs for outputs in attempts if outputs is not None), None)
 
     def __call__(self, *arrays: object) -> tuple[object, ...]:
         """Return the outputs for arrays of the inputs' types, in the library of the first one (without any: NumPy)."""

@@ -20,7 +20,7 @@ from tessera.lowering.artifact_cache.key import code_key
 from tessera.lowering.program.open_extents import LONGEST, Opened, ParameterAxis, open_extents
 
 FREQUENT: Final = 64
-"""Calls with one length after which it is compiled for itself: more than the layers that a step of decoding has."""
+"""Calls with one length before it gets code of its own: more than a step of decoding has layers."""
 BYTES_OF_A_CALL: Final = {False: 1 << 20, True: 1 << 26}
 """Bytes that count as one call more, by whether they are moved by a GPU: then about as much time is lost by shared code
 as compiling takes."""
@@ -63,7 +63,7 @@ class UntilFrequent:
 
     @property
     def frequent(self) -> bool:
-        """Return whether the length has been called so often that it should have code of its own."""
+        """Return whether there were enough calls with this length to compile code for it alone."""
         return self.calls >= FREQUENT
 
     def __call__(self) -> bool:
@@ -121,25 +121,25 @@ def _lengths(program: Program) -> Lengths:
 
 def _differing(program: Program, lengths: Lengths, other: Lengths) -> set[ParameterAxis]:
     """Return the axes of a program's parameters along which two lengths differ."""
-    kinds = [(number, parameter.value.type) for number, parameter in enumerate(program.parameters)]
-    axes = [(number, axis) for number, kind in kinds if isinstance(kind, Array) for axis in range(len(kind.shape))]
+    types = [(number, parameter.value.type) for number, parameter in enumerate(program.parameters)]
+    axes = [(number, axis) for number, type_ in types if isinstance(type_, Array) for axis in range(len(type_.shape))]
     return {axis for axis, size, before in zip(axes, lengths, other, strict=True) if size != before}
 
 
 def _equal_when_opened(a: Program, b: Program, axes: frozenset[ParameterAxis], target: Target) -> bool:
     """Return whether two programs are one once these axes are opened, but for the extents of their tiles."""
     opened = [open_extents(program, axes, LONGEST) for program in (a, b)]
-    keys = {code_key(each.program, target) for each in opened if each is not None}
+    keys = {code_key(variant.program, target) for variant in opened if variant is not None}
     return None not in opened and len(keys) == 1
 
 
 def _without_extents(program: Program) -> Hashable:
     """Return what programs have in common that differ in extents alone."""
-    kinds = [parameter.value.type for parameter in program.parameters]
+    types = [parameter.value.type for parameter in program.parameters]
     return (
         program.name, program.source.name, program.span,
-        tuple((kind.dtype.name, len(kind.shape), kind.contiguous, kind.aligned) if isinstance(kind, Array)
-              else str(kind) for kind in kinds),
+        tuple((type_.dtype.name, len(type_.shape), type_.contiguous, type_.aligned) if isinstance(type_, Array)
+              else str(type_) for type_ in types),
         tuple((op.opcode, op.span) for op in program.body.walk()),
         repr(sorted(program.options.items())),
     )  # fmt: skip

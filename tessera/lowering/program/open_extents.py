@@ -34,14 +34,14 @@ _KEEP_SIGN: Final = frozenset((
 ))  # fmt: skip
 """Operations whose result has no sign where no operand has one."""
 _NUMBERS: Final = frozenset(("mod", "floordiv"))
-"""Operations that are much faster with a number than with an extent that is read at launch."""
+"""Operations that need a number to be fast: an extent that is read at launch makes them divide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A program for many lengths, and the one that it stands for.
 
-    program: what is compiled; closed: the program of one length, with the symbols that the compiled one reads
+    program: the program to compile; closed: the program for one length, with the symbols that the compiled one reads
     """
 
     program: Program
@@ -74,7 +74,7 @@ class _Analysis:
     """Find the axes of arrays and tiles that have one extent for one reason, and those that must keep theirs.
 
     parent: links of disjoint sets of axes; pinned: axes whose set keeps its extent
-    ending: axes of tiles of which nothing exists beyond the array that they were loaded from
+    ending: axes of tiles without any element beyond the array that they were loaded from
     zeros: constants of 0; unsigned: values none of whose elements is negative or -0.0
     """
 
@@ -97,7 +97,7 @@ class _Analysis:
         }  # fmt: skip
         for op in self.program.body.walk():
             self._note_sign(op)
-            if op.opcode not in ("full", "arange"):  # these are as long as what they meet, and all of them exists
+            if op.opcode not in ("full", "arange"):  # all their elements exist; operands give their extents
                 visits.get(op.opcode, self._keep)(op)
 
     def openable(self, axes: Collection[ParameterAxis]) -> list[list[Axis]]:
@@ -180,16 +180,16 @@ class _Analysis:
         extents, dropped = op.attributes["extents"], op.attributes.get("dropped") or ()
         assert isinstance(extents, tuple)
         assert isinstance(dropped, tuple)
-        kept = [axis for axis in range(len(extents)) if axis not in dropped]
-        for place, axis in enumerate(kept):
+        window_axes = [axis for axis in range(len(extents)) if axis not in dropped]
+        for tile_axis, axis in enumerate(window_axes):
             if (
                 isinstance(memory.type, Array)
                 and starts[axis] in self.zeros
                 and extent((memory, axis)) == extents[axis]
             ):
-                self.join((memory, axis), (tile, place))
+                self.join((memory, axis), (tile, tile_axis))
             else:
-                self.pin(tile, [place])
+                self.pin(tile, [tile_axis])
 
     def _along(self, op: Op, axes: Sequence[tuple[int, int]]) -> None:
         """Join axes of the only operand with axes of the result."""
@@ -269,13 +269,14 @@ class _Opening:
     def add(self, members: Sequence[Axis], tile: int | None) -> None:
         """Open one set of axes: a symbol for the arrays, a bucket for the tiles."""
         numbers = {parameter.value: number for number, parameter in enumerate(self.program.parameters)}
-        places = [(numbers[value], axis) for value, axis in members if value in numbers]
+        bindings = [(numbers[value], axis) for value, axis in members if value in numbers]
         length = extent(members[0])
         assert isinstance(length, int)
         bound = {(s.parameter, s.axis): s.name for s in self.program.symbols if s.scale == 1}
-        first = self.program.parameters[places[0][0]].name
-        name = next((bound[place] for place in places if place in bound), f"{first}.shape[{places[0][1]}]")
-        self.symbols += [Symbol(name, *place) for place in places if bound.get(place) != name]
+        first, first_axis = bindings[0]
+        default = f"{self.program.parameters[first].name}.shape[{first_axis}]"
+        name = next((bound[binding] for binding in bindings if binding in bound), default)
+        self.symbols += [Symbol(name, *binding) for binding in bindings if bound.get(binding) != name]
         self.names[length] = None if length in self.names else name  # two symbols of one extent: which is not known
         for value, axis in members:
             self.extents[value, axis] = name if isinstance(value.type, Array) else tile or bucket(length)
@@ -340,10 +341,10 @@ class _Opening:
         tile = op.result if op.opcode == "load" else op.operands[1]
         dropped = op.attributes.get("dropped") or ()
         assert isinstance(dropped, tuple)
-        kept = [axis for axis in range(len(extents)) if axis not in dropped]
+        window_axes = [axis for axis in range(len(extents)) if axis not in dropped]
         sizes = list(extents)
-        for place, axis in enumerate(kept):
-            sizes[axis] = self.extents.get((tile, place), sizes[axis])
+        for tile_axis, axis in enumerate(window_axes):
+            sizes[axis] = self.extents.get((tile, tile_axis), sizes[axis])
         return {**op.attributes, "extents": tuple(sizes)}
 
 
@@ -354,8 +355,8 @@ def rank(value: Value) -> int:
 
 def extent(axis: Axis) -> int | str:
     """Return the extent of an axis: a number or a symbol."""
-    value, place = axis
-    return _shape(value)[place]
+    value, number = axis
+    return _shape(value)[number]
 
 
 def _shape(value: Value) -> tuple[int | str, ...]:
