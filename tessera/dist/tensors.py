@@ -7,13 +7,13 @@ the CPU lie in this process's memory, where replicas of a shard share it; those 
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tessera.core.base.dtypes import BY_NAME, DType, from_numpy
+from tessera.core.base.dtypes import ALL, DType, dtype_of
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import BadMesh, BadShardSpec, MeshMemory, NotStored
@@ -59,7 +59,6 @@ class Tensor(MeshArray):
     type: dtype, shape and placement, as it is printed; uses: launches that have not ended
     """
 
-    __array_ufunc__ = None  # arithmetic on shards is an operator's, not NumPy's
 
     def __init__(self, kind: ShardedType, mesh: Mesh, name: str = "") -> None:
         """Declare a tensor; nothing is allocated."""
@@ -71,23 +70,13 @@ class Tensor(MeshArray):
         self._shards: dict[Place, Shard] = {}
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the whole."""
-        return self.type.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The type of its elements, as NumPy has it."""
-        return self.type.dtype.numpy
-
-    @property
     def placement(self) -> Placement:
         """How it lies on the mesh."""
+        return self.type.placement
+
+    @property
+    def sharding(self) -> Placement:
+        """How it lies on the mesh: `placement` under JAX's name."""
         return self.type.placement
 
     @property
@@ -123,11 +112,13 @@ class Tensor(MeshArray):
         """
         if rank is None or coordinates:
             rank = self._rank_at(coordinates)
-        if not self.stored:
-            raise at_call(
-                NotStored(f"nothing is stored in {self.label}", hint=f"{self.name or 'X'}[...] = array first")
-            )
+        self._require_stored()
         return self._shards[self._key(rank)]
+
+    def _require_stored(self) -> None:
+        if not self.stored:
+            hint = f"{self.name or 'X'}[...] = array first"
+            raise at_call(NotStored(f"nothing is stored in {self.label}", hint=hint))
 
     def _rank_at(self, coordinates: Mapping[str, int]) -> int:
         """Return the first rank with coordinates along mesh axes."""
@@ -159,13 +150,27 @@ class Tensor(MeshArray):
                 self._shards[key] = new_shard(self.mesh.devices[rank], self.map.local_shape(rank), self.dtype, value)
 
     def _require_memory(self) -> None:
-        count = math.prod(each.pieces for each in self.map.pieces) * self.mesh.extent(self.placement.partial)
-        needed, there = count * self.bytes_per_device, _memory_of_host()
+        needed, there = self._bytes_of_shards(), _memory_of_host()
         if needed > there:  # what is stored comes from this process, GPUs' shards too
             what = (
                 f"the shards of {self.label} take {amount(needed)} in this process, whose machine has {amount(there)}"
             )
             raise at_call(MeshMemory(what, hint="it can be declared, planned and drawn; store smaller ones"))
+
+    def _bytes_of_shards(self) -> int:
+        """Return the bytes of all shards, those that ranks share counted once."""
+        count = math.prod(each.pieces for each in self.map.pieces) * self.mesh.extent(self.placement.partial)
+        return count * self.bytes_per_device
+
+    def _require_memory_to_gather(self) -> None:
+        """Raise NotStored, and MeshMemory where the whole array beside the shards does not fit into this process."""
+        self._require_stored()
+        on_gpus = self.mesh.devices[0].kind == ON_GPU
+        needed, there = self.nbytes + (0 if on_gpus else self._bytes_of_shards()), _memory_of_host()
+        if needed > there:
+            beside = "" if on_gpus else " beside its shards"
+            what = f"all of {self.label} takes {amount(needed)}{beside} in this process, whose machine has {amount(there)}"
+            raise at_call(MeshMemory(what, hint="read parts: X.shard(rank), X.parts(axis)"))
 
     def put(self, rank: int, value: Shard) -> None:
         """Replace the shard of a rank, and of those that share it; what lies elsewhere is copied to its device."""
@@ -189,8 +194,8 @@ class Tensor(MeshArray):
         for key, rank in {self._key(rank): rank for rank in range(self.mesh.size)}.items():
             store(self._shards[key], given[open_index(self.map, rank)] if key[first] == 0 else nothing)
 
-    def __getitem__(self, index: object) -> HostShard:
-        return np.asarray(self)[cast("slice", index)]
+    def __iter__(self) -> Iterator[HostShard]:
+        return iter(np.asarray(self))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> HostShard:
         """Return all of it as a NumPy array; contributions are folded in the order of their devices.
@@ -204,6 +209,7 @@ class Tensor(MeshArray):
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def _assembled(self) -> HostShard:
+        self._require_memory_to_gather()
         whole = np.empty(self.shape, self.dtype)
         axes = self.placement.partial
         for _, holders in self.map.shards():
@@ -244,6 +250,10 @@ class Tensor(MeshArray):
             for rank, shard in reversed(list(enumerate(after))):
                 found.put(rank, shard)
         return found
+
+    def copy(self) -> "Tensor":
+        """Return a tensor in the same layout, with memory of its own."""
+        return self.reshard(self.placement)
 
     def __repr__(self) -> str:
         head = f"{self.name}: {self.type}" if self.name else str(self.type)
@@ -335,21 +345,13 @@ def _extents(shape: object) -> tuple[int, ...]:
     return tuple(int(cast("int", each)) for each in given)
 
 
-def read_dtype(given: object) -> DType:
+def read_dtype(x: object) -> DType:
     """Return the element type that is named: "bf16", `tessera.bf16`, or a dtype of NumPy.  Raises BadShardSpec."""
-    name = getattr(given, "name", given)
-    if isinstance(name, str) and name in BY_NAME:
-        return BY_NAME[name]
-    found = None
-    if not isinstance(given, str):
-        try:
-            found = from_numpy(np.dtype(cast("type", given)))
-        except TypeError:
-            found = None
-    if found is None:
-        hint = f"choose from {', '.join(sorted(set(each.name for each in BY_NAME.values())))}"
-        raise at_call(BadShardSpec(f"{given!r} is no type of elements", hint=hint))
-    return found
+    dtype = dtype_of(x)
+    if dtype is None:
+        hint = f"choose from {', '.join(sorted(each.name for each in ALL))}"
+        raise at_call(BadShardSpec(f"{x!r} is no type of elements", hint=hint))
+    return dtype
 
 
 def reshard(x: Tensor, layout: Distribution | Placement) -> Tensor:

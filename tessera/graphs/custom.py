@@ -15,7 +15,7 @@ In a graph each is one `call`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
-from tessera.core.base.dtypes import BY_NAME, DType
+from tessera.core.base.dtypes import BY_NAME, DType, DTypeLike, dtype_of
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch, WrongAdjoint
 from tessera.core.graph.build import GraphBuilder
@@ -33,7 +33,7 @@ Adjoint: TypeAlias = Callable[..., object]
 """Takes (inputs, outputs, cotangents), tuples of arrays; returns a cotangent for each input, None for zero."""
 Shape: TypeAlias = Callable[..., Sequence[int] | Sequence[Sequence[int]]]
 """Takes what the operator takes, of which only shapes and dtypes are known; returns a shape, or one a result."""
-DTypes: TypeAlias = DType | str | Sequence[DType | str] | None
+DTypes: TypeAlias = DTypeLike | Sequence[DTypeLike] | None
 
 
 @overload
@@ -158,8 +158,8 @@ class CustomOperator(GraphFunction[P, R], Generic[P, R]):
                     f"{self.name} takes no array that its results have the dtype of", hint="say dtype="
                 )
             return [types[0].dtype] * count
-        given = [self._dtype] if isinstance(self._dtype, DType | str) else list(self._dtype)
-        found = [BY_NAME.get(each) if isinstance(each, str) else each for each in given]
+        given = list(self._dtype) if isinstance(self._dtype, list | tuple) else [self._dtype]
+        found = [dtype_of(each) for each in given]
         known = [each for each in found if each is not None]
         if len(known) < len(given) or len(known) not in (1, count):
             hint = f"choose from {', '.join(sorted(BY_NAME))}: one, or one for each of {count}"

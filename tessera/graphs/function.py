@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Final, Generic, ParamSpec, Self, TypeVar, cast, get_args
 
+from tessera.core.arrays.array_methods import Array
+from tessera.core.arrays.keywords import require_parameters
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call, function_source
@@ -20,8 +22,6 @@ from tessera.graphs.declared import as_declared
 from tessera.graphs.executable import Executable, executable_of, known_executable
 from tessera.graphs.execution.prepared import GroupKernel
 from tessera.graphs.mesh_executable import MeshExecutable, placements_of
-from tessera.graphs.operands.abstract_value import Array
-from tessera.graphs.operands.keywords import require_parameters
 from tessera.graphs.operands.weak import is_weak, made_weak
 from tessera.graphs.raised import capture_launch
 from tessera.graphs.ready import RECENT_CAPTURES, Captured, QuickCall, Ready

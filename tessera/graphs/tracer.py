@@ -6,14 +6,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, f64, i32, i64, promote
+from tessera.core.arrays.array_methods import ArrayMethods
+from tessera.core.base.dtypes import COMPUTE_TYPES, DType, DTypeLike, boolean, f32, f64, i32, i64, promote
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Value
-from tessera.graphs.operands.array_methods import ArrayMethods
 from tessera.graphs.operands.indexing import linear_index, listed_indices, require_integers, subscript_of
-from tessera.graphs.operands.numbers import constant_of, holds_outside, is_outside, literal
+from tessera.graphs.operands.numbers import constant_of, holds_outside, is_outside, literal, require_dtype
+from tessera.graphs.operands.updates import AbstractArray
 from tessera.graphs.operands.weak import dtype_of_meeting, made_weak, weakly
 from tessera.graphs.shapes import axes_of, flat, matmul_labels, summed, working
 from tessera.graphs.trace import Trace, current_trace, is_operand
@@ -26,7 +27,7 @@ _LISTED: Final = 64
 _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
 
 
-class Tracer(ArrayMethods):
+class Tracer(ArrayMethods, AbstractArray):
     """A value of a graph that is being captured.
 
     Arithmetic, comparisons, `@`, slices and the methods below add to the graph.  What needs the numbers themselves
@@ -76,14 +77,12 @@ class Tracer(ArrayMethods):
             raise OperandMismatch(f"{flat(axes)} is no order of the axes of {self.shape}")
         return self.of(self.trace.builder.transpose(self.value, order))
 
-    def astype(self, dtype: DType | str) -> "Tracer":
-        """Convert to another element type."""
-        wanted = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
-        if wanted is None:
-            raise OperandMismatch(f"there is no dtype {dtype!r}", hint=f"choose from {', '.join(sorted(BY_NAME))}")
-        if self.weak is not None and wanted == f64:
+    def astype(self, dtype: DTypeLike) -> "Tracer":
+        """Convert to another element type: a DType, its name, or a dtype of NumPy or PyTorch."""
+        target = require_dtype(dtype)
+        if self.weak is not None and target == f64:
             return self.weak(f64)
-        return self.of(self.trace.builder.cast(self.value, wanted))
+        return self.of(self.trace.builder.cast(self.value, target))
 
     @weakly
     def __getitem__(self, index: object) -> "Tracer":

@@ -11,8 +11,8 @@ An operator on arrays is a graph of its own, compiled once for each kind of oper
 
 from typing import NoReturn
 
+from tessera.core.arrays.array_methods import OPERATORS
 from tessera.graphs.custom import custom
-from tessera.graphs.operands.array_methods import OPERATORS
 from tessera.ops.collectives import (
     all_gather,
     all_reduce,

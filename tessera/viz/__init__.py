@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tessera.viz.profile.roofline import roofline as roofline
     from tessera.viz.profile.schedule import schedule as schedule
     from tessera.viz.profile.timeline import timeline as timeline
+    from tessera.viz.reduction_tree import explain_reduction as explain_reduction
     from tessera.viz.tile_debugger.view import tiles as tiles
     from tessera.viz.tuning.view import dashboard as dashboard
     from tessera.viz.workbenches.view import workbench as workbench
@@ -38,6 +39,7 @@ _DEFINED_IN: Final = {
     "diff": "tessera.viz.diffs.view",
     "edit": "tessera.viz.editing.view",
     "explain": "tessera.viz.profile.advice_view",
+    "explain_reduction": "tessera.viz.reduction_tree",
     "explore": "tessera.viz.ir.explorer_view",
     "film": "tessera.viz.diffs.film",
     "fusion": "tessera.viz.plans.fusion_view",
@@ -63,6 +65,7 @@ __all__ = [
     "diff",
     "edit",
     "explain",
+    "explain_reduction",
     "explore",
     "film",
     "fusion",

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from tessera.core.base.dtypes import BY_NAME, DType
+from tessera.core.base.dtypes import DTypeLike
 from tessera.core.base.plurals import counted
 from tessera.core.placement.fold_plans import FoldPlan, even_shares, fold_plan
+from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.reduction_rules import RankReduction, reduction
 from tessera.core.placement.reduction_trees import ReductionTree, TreeNode, in_text
+from tessera.dist.tensors import read_dtype
 from tessera.viz.diagrams import TINTS, Picture
 
 _SHARED: Final = "#e6e6e6"
@@ -22,15 +24,24 @@ _SHORT: Final = 16
 
 
 def explain_reduction(
-    leaves: int, ranks: int, *, algo: Sequence[int] | str = "binary_tree", op: str = "sum", dtype: DType | str = "f32"
+    leaves: int | MeshArray, ranks: int | None = None, *, axis: str | Sequence[str] | None = None,
+    algo: Sequence[int] | str = "binary_tree", op: str = "sum", dtype: DTypeLike = "f32",
 ) -> Picture:  # fmt: skip
     """Explain how ranks fold leaves: a drawing of the tree, and in words what each rank folds and sends.
 
-    Raises BadReductionTree, BadReduction.
+    leaves: how many there are, or an array on a mesh, of which each rank along `axis` has one: by default along the
+      axes of its partial sums, or all; the array's dtype and reduction are explained
+    ranks: None: one for each leaf
+    Raises BadReductionTree, BadReduction, BadMesh.
     """
+    if isinstance(leaves, MeshArray):
+        kind = leaves.type
+        axes = axis or kind.placement.partial or leaves.mesh.axes
+        op, dtype, leaves = kind.placement.op if kind.placement.partial else op, kind.dtype, leaves.mesh.extent(axes)
+    ranks = leaves if ranks is None else ranks
     tree = ReductionTree.of(leaves, algo)
     plan = fold_plan(tree, even_shares(leaves, ranks))
-    what = reduction(op, dtype if isinstance(dtype, DType) else BY_NAME[dtype])
+    what = reduction(op, read_dtype(dtype))
     lines = _words(plan, what)
     rows = "".join(_row(plan, level) for level in range(len(tree.radices), -1, -1))
     words = "".join(f"<div>{escape(line)}</div>" for line in lines)

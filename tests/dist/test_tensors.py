@@ -241,3 +241,22 @@ def test_mistakes():
         tessera.domain.Rect((3, -1))
     with pytest.raises(NotStored, match="nothing is stored in"):
         _ = x + 1
+
+
+def test_copies_and_rows():
+    x = dist.array(np.arange(12.0).reshape(4, 3), dist.Cyclic("tp"), mesh(), name="x")
+    copy = x.copy()
+    x[0] = -1
+    np.testing.assert_array_equal(np.asarray(copy), np.arange(12.0).reshape(4, 3))
+    assert (copy.type, copy.name) == (x.type, "x")
+    assert [row.tolist() for row in x][:2] == [[-1, -1, -1], [3, 4, 5]]
+    assert x.sharding == x.placement
+
+
+def test_nothing_is_gathered_that_does_not_fit_beside_its_shards(monkeypatch: pytest.MonkeyPatch):
+    x = dist.array(np.zeros((12, 1024), np.float32), dist.Block("tp"), mesh(), name="x")
+    np.asarray(x)
+    monkeypatch.setattr("tessera.dist.tensors._memory_of_host", lambda: 80 << 10)
+    with pytest.raises(MeshMemory, match="all of x takes 96.0 KiB beside its shards in this process, whose machine has 80.0 KiB"):
+        np.asarray(x)
+    assert x.shard(tp=1).shape == (4, 1024)

@@ -7,9 +7,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from support.operators import Array, close, drawn
 from tessera import graph, op
@@ -62,6 +63,29 @@ def test_numbers_take_the_dtype_of_what_they_meet():
     assert run(lambda x: x * 0.5, np.arange(3)).dtype == np.float32
     assert run(lambda x: x / 2, np.arange(3)).dtype == np.float32
     assert run(lambda x: x + 1, np.array([True, False])).dtype == np.int64
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.dtype("int32"), "int32", np.bool_, bool, "bf16"], ids=str)
+def test_dtypes_of_numpy(dtype: DTypeLike):
+    x = np.array([0.0, 1.5, -2.0], np.float32)
+    want = x.astype(ml_dtypes.bfloat16 if dtype == "bf16" else dtype)
+    key = op.key(3)
+    for convert in (
+        lambda x: x.astype(dtype), lambda x: op.cast(x, dtype), lambda x: op.zeros(x.shape, dtype) + x.astype(dtype)
+    ):  # fmt: skip
+        result = run(convert, x)
+        if result.dtype != np.int64:  # two bools are added as integers
+            assert result.dtype == want.dtype
+        np.testing.assert_array_equal(result, want)
+    if want.dtype.kind == "f":
+        assert run(lambda x: op.uniform(x.shape, key, dtype=dtype), x).dtype == want.dtype
+
+
+def test_numbers_of_python_are_no_dtypes():
+    for dtype in (float, int, None, "f17"):
+        with pytest.raises(OperandMismatch, match="there is no dtype") as caught:
+            run(lambda x, dtype=dtype: x.astype(dtype), np.ones(2))
+        assert "choose from" in str(caught.value)
 
 
 def test_methods():

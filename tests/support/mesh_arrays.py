@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from tessera.core.base.dtypes import from_numpy
 from tessera.core.graph.graph import Tensor
@@ -37,6 +38,9 @@ class Sharded(MeshArray):
 
     def made(self, kind: ShardedType, shards: Sequence[NDArray[Any]]) -> "Sharded":
         return Sharded(kind, self.mesh, shards)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.whole, dtype, copy=copy)
 
     @property
     def placement(self) -> Placement:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tessera.core.errors.catalog import BadReductionTree
+from tessera import dist
+from tessera.core.errors.catalog import BadMesh, BadReductionTree
+from tessera.core.placement.sharded_type import ShardedType
 from tessera.viz.diagrams import TINTS
 from tessera.viz.reduction_tree import explain_reduction
 
@@ -42,3 +44,16 @@ def test_many_and_none():
 def test_a_tree_that_does_not_fit():
     with pytest.raises(BadReductionTree):
         explain_reduction(9, 3, algo=(2, 2))
+
+
+def test_an_array_on_a_mesh_names_leaves_dtype_and_reduction():
+    mesh = dist.Mesh(axes=("dp", "tp"), devices=range(12), shape=(3, 4))
+    partial = ShardedType.parse("bf16[8]{max: tp}")
+    x = dist.Tensor(partial, mesh)
+    assert explain_reduction(x).text == explain_reduction(4, op="max", dtype="bf16").text
+    whole = dist.tensor((8,), dist.Block("dp"), mesh)
+    assert explain_reduction(whole).text.startswith("sum of f32 over 12 leaves")
+    assert explain_reduction(whole, axis="dp").text == explain_reduction(3, 3).text
+    assert explain_reduction(whole, axis=("dp", "tp")).text == explain_reduction(12, 12).text
+    with pytest.raises(BadMesh, match="no axis 'pp'"):
+        explain_reduction(whole, axis="pp")

@@ -7,7 +7,7 @@ The floats of 8 bits are storage: arrays and tiles hold them, arithmetic is done
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -104,6 +104,8 @@ ALIASES: Final = {
 }  # fmt: skip
 BY_NAME: Final = {**{d.name: d for d in ALL}, **ALIASES}
 _BY_NUMPY: Final = {d.numpy: d for d in ALL}
+DTypeLike: TypeAlias = DType | str | np.dtype[Any] | type[Any]  # whatever they hold: `dtype_of` refuses
+"""What `dtype_of` reads; PyTorch's dtypes, which need PyTorch to be named, too."""
 
 
 def _named(name: str) -> DType:
@@ -117,6 +119,24 @@ def _compute_type(name: str) -> ComputeType:
 def from_numpy(dtype: np.dtype) -> DType | None:
     """Return the element type of a NumPy (or ml_dtypes) dtype, or None where Tessera has none."""
     return _BY_NUMPY.get(dtype)
+
+
+def dtype_of(x: object) -> DType | None:
+    """Read an element type: a DType, its name or alias, a dtype or scalar type of NumPy, PyTorch, JAX or CuPy.
+
+    None for everything else, and for Python's `float` and `int`: NumPy and JAX read them as types of different widths.
+    """
+    if isinstance(x, DType):
+        return x
+    name = str(x)
+    if isinstance(x, str) or name.startswith("torch."):  # NumPy reads no dtype of PyTorch
+        return BY_NAME.get(name.removeprefix("torch."))
+    if x is None or x is float or x is int:  # NumPy reads None as f64
+        return None
+    try:
+        return from_numpy(np.dtype(cast("type", x)))
+    except TypeError:
+        return None
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from operator import index as index_of
 from typing import Final, TypeVar, cast
 
+from tessera.core.arrays.operators import Operators
 from tessera.core.base.dtypes import DType, boolean
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
-from tessera.graphs.operands.operators import Operators
 from tessera.runtime.arrays.host import plain
 
 T = TypeVar("T", bound=Operators)

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import numpy as np
 
-from tessera.core.base.dtypes import DType, boolean, f32, from_numpy, i64, u64
+from tessera.core.base.dtypes import BY_NAME, DType, boolean, dtype_of, f32, from_numpy, i64, u64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Literal, Number
 from tessera.runtime.arrays.host import plain
@@ -32,6 +32,16 @@ def is_outside(number: object, dtype: DType) -> bool:
         return False
     least, greatest = range_of(dtype)
     return not least <= number <= greatest
+
+
+def require_dtype(x: object) -> DType:
+    """Return the dtype that is named; see `dtype_of`.  Raises OperandMismatch."""
+    dtype = dtype_of(x)
+    if dtype is None:
+        names = f"choose from {', '.join(sorted(BY_NAME))}"
+        hint = f"say which one: {names}" if x is float or x is int else names
+        raise OperandMismatch(f"there is no dtype {x!r}", hint=hint)
+    return dtype
 
 
 def literal(number: Number, dtype: DType) -> Literal:

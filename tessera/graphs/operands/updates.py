@@ -56,30 +56,10 @@ class AbstractArray(AbstractValue):
     @abstractmethod
     def __getitem__(self, index: object) -> Self: ...
 
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
-
-    @property
-    def T(self) -> Self:  # noqa: N802 - NumPy's name
-        """The array with its last two axes swapped; itself below two axes."""
-        if self.ndim < 2:
-            return self
-        return self.transpose(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a number has no length")
-        return self.shape[0]
-
     def __iter__(self) -> Iterator[Self]:
-        return map(self.__getitem__, range(len(self)))
+        if not self.shape:
+            raise TypeError("a number has no elements")
+        return map(self.__getitem__, range(self.shape[0]))
 
     @abstractmethod
     def updated_with(self, new: object) -> Self:

@@ -5,11 +5,11 @@ from typing import Final, cast
 
 import ml_dtypes
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import boolean
 from tessera.core.graph.expr import Argument, Literal, Number, apply
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, apply_expr, as_tracer, trace_of
 from tessera.ops.definitions.floats import widened, widened_pair
 

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from operator import index as index_of
 
-from tessera.core.base.dtypes import BY_NAME, DType, i64
+from tessera.core.arrays.array_methods import Array
+from tessera.core.base.dtypes import DTypeLike, i64
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Number
 from tessera.core.graph.index_maps import broadcast, window
+from tessera.core.placement.mesh_array import MeshArray
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
-from tessera.graphs.operands.numbers import held_number
+from tessera.graphs.operands.numbers import held_number, require_dtype
 from tessera.graphs.operands.updates import At
 from tessera.graphs.shapes import axis_of
 from tessera.graphs.trace import current_trace
@@ -29,25 +30,25 @@ def arange(extent: int) -> Array:
     return Tracer(trace, trace.builder.iota(extent))
 
 
-def full(shape: Sequence[int], value: Number, dtype: DType | str = "f32") -> Array:
+def full(shape: Sequence[int], value: Number, dtype: DTypeLike = "f32") -> Array:
     """Return one number everywhere, in the graph that is being captured."""
     trace = current_trace()
     if trace is None:
         raise _outside("full")
-    kind = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
-    if kind is None:
-        wrong = OperandMismatch(f"there is no dtype {dtype!r}", hint=f"choose from {', '.join(sorted(BY_NAME))}")
-        raise at_call(wrong)
+    try:
+        kind = require_dtype(dtype)
+    except OperandMismatch as mistake:
+        raise at_call(mistake) from None
     _require_extents("full", shape)
     return Tracer(trace, trace.builder.full(float(value) if kind.is_float else value, kind, shape))
 
 
-def zeros(shape: Sequence[int], dtype: DType | str = "f32") -> Array:
+def zeros(shape: Sequence[int], dtype: DTypeLike = "f32") -> Array:
     """Return 0 everywhere, in the graph that is being captured."""
     return full(shape, 0, dtype)
 
 
-def ones(shape: Sequence[int], dtype: DType | str = "f32") -> Array:
+def ones(shape: Sequence[int], dtype: DTypeLike = "f32") -> Array:
     """Return 1 everywhere, in the graph that is being captured."""
     return full(shape, 1, dtype)
 
@@ -225,9 +226,11 @@ def gather(x: Array, index: Array, axis: int = 0) -> Array:
 def at(x: Array) -> At[Tracer]:
     """Return places of x to be updated, as `x.at` of a value of the graph: `op.at(x)[2:4].set(0.0)`.
 
-    Raises CannotTrace where no graph is captured.
+    Raises CannotTrace where no graph is captured, but for arrays on a mesh.
     """
     if current_trace() is None:
+        if isinstance(x, MeshArray):
+            return x.at
         raise at_call(
             CannotTrace(
                 "at updates a value of a graph, and none is being captured", hint="write y = x.copy(); y[i] = v"

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, trace_of
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened

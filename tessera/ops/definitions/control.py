@@ -6,13 +6,13 @@ The arguments have the order and the meaning that they have in JAX.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import boolean
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.bodies import BRANCH, LOOP, WHILE
 from tessera.core.graph.graph import Tensor, Value
 from tessera.graphs.bodies import Arrays, CapturedBody, arrays_in, capture_body, listed, mismatch
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.structure import Branch, Structure, leaves_in, unflatten
 from tessera.graphs.trace import Trace
 from tessera.graphs.tracer import Tracer, as_tracer, compare, trace_of

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.build import broadcast_shape
 from tessera.core.graph.graph import Routine, Tensor
@@ -15,7 +16,6 @@ from tessera.core.program.program import Attribute
 from tessera.graphs import tracer
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.ops.definitions.arrays import arange, broadcast_to
 from tessera.ops.definitions.floats import widened

@@ -5,13 +5,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import boolean, i32, promote
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.build import broadcast_shape
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import working
 from tessera.graphs.tracer import Tracer, as_tracer, contraction, trace_of
 

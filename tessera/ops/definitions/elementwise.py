@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import DType
 from tessera.core.graph.expr import Number
 from tessera.graphs import tracer
 from tessera.graphs.custom import custom
 from tessera.graphs.function import GraphFunction, operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.operands.numbers import clipped_bounds
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.floats import widened

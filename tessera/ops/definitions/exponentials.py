@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply
 from tessera.core.program.spec import IN_RANGE
 from tessera.graphs import tracer
 from tessera.graphs.custom import custom
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, apply_expr
 from tessera.ops.definitions.floats import widened, widened_pair
 

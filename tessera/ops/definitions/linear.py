@@ -1,10 +1,10 @@
 """Matrix products: matmul, gemm, linear."""
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import DType, promote
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.scaled import Scaled
 from tessera.graphs.scaled_calls import product
 from tessera.graphs.shapes import working

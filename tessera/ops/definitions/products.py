@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from tessera.core.arrays.array_methods import Array
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axes_of, axis_of, summed, working
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.arrays import full, pad, stack

@@ -1,11 +1,11 @@
 """Conversions: `cast`, and arrays as codes and scales by `quantize` and `dequantize`."""
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import BY_NAME
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.numerics import Format, Numerics, NumericsLike, numerics_of
 from tessera.graphs import scaled
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.scaled import Scaled
 from tessera.graphs.scaled_calls import restored, rounded
 from tessera.graphs.tracer import as_tracer, trace_of

@@ -14,7 +14,8 @@ from typing import Final, TypeGuard
 
 import numpy as np
 
-from tessera.core.base.dtypes import BY_NAME, DType, bf16, f16, f32, f64, i64, u32, u64
+from tessera.core.arrays.array_methods import Array
+from tessera.core.base.dtypes import BY_NAME, DType, DTypeLike, bf16, dtype_of, f16, f32, f64, i64, u32, u64
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Literal, apply
@@ -23,7 +24,6 @@ from tessera.core.graph.graph import Routine, Tensor
 from tessera.core.program.program import Attribute
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.trace import is_operand
 from tessera.graphs.tracer import Tracer, apply_expr, as_tracer, indices
 from tessera.ops.definitions.arrays import broadcast_to
@@ -96,7 +96,7 @@ def random_bits(shape: Sequence[int], key: Array) -> Array:
 
 
 @operator("uniform")
-def uniform(shape: Sequence[int], key: Array, low: float = 0.0, high: float = 1.0, dtype: DType | str = "f32") -> Array:
+def uniform(shape: Sequence[int], key: Array, low: float = 0.0, high: float = 1.0, dtype: DTypeLike = "f32") -> Array:
     """Return numbers spread evenly over [low, high): multiples of 2^-24 of its length, 2^-53 in f64.
 
     Rounding to the dtype never gives `high`, nor what lies outside.  Raises OperandMismatch for a dtype that is no
@@ -136,7 +136,7 @@ def _ends(low: float, high: float, dtype: DType) -> tuple[float, float]:
 
 
 @operator("randn")
-def randn(shape: Sequence[int], key: Array, dtype: DType | str = "f32") -> Array:
+def randn(shape: Sequence[int], key: Array, dtype: DTypeLike = "f32") -> Array:
     """Return numbers of the normal distribution with mean 0 and variance 1, by inversion of 32 bits (64 in f64).
 
     Short floats are rounded from f32.  Raises OperandMismatch for a dtype that is no float.
@@ -174,7 +174,7 @@ def _where(kept: Tracer, value: Tracer) -> Tracer:
 
 
 @operator("poisson")
-def poisson(rate: Array | float, shape: Sequence[int] | None, key: Array, dtype: DType | str = "i64") -> Array:
+def poisson(rate: Array | float, shape: Sequence[int] | None, key: Array, dtype: DTypeLike = "i64") -> Array:
     """Return integers of the Poisson distribution.
 
     rate: the mean: a number from 0 to 1000, by inversion of its distribution function to 32 bits; or an array of rates
@@ -184,7 +184,7 @@ def poisson(rate: Array | float, shape: Sequence[int] | None, key: Array, dtype:
     Raises OperandMismatch for a number out of range, rates that do not spread over `shape`, and a dtype that is no
     integer of 32 or 64 bits.
     """
-    kind = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
+    kind = dtype_of(dtype)
     if kind is None or not kind.is_integer or kind.bits < 32:
         raise OperandMismatch(f"counts are no {dtype}", hint="choose an integer, e.g. dtype='i32'")
     rate = plain(rate)
@@ -261,8 +261,8 @@ def _is_shape(shape: object) -> TypeGuard[Sequence[int]]:
     return isinstance(shape, tuple | list) and all(isinstance(each, int) and each >= 0 for each in shape)  # pyright: ignore[reportUnknownVariableType]
 
 
-def _float(dtype: DType | str) -> DType:
-    kind = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
+def _float(dtype: DTypeLike) -> DType:
+    kind = dtype_of(dtype)
     if kind not in _DIGITS:
         names = ", ".join(each.name for each in _DIGITS)
         raise OperandMismatch(f"random numbers of {dtype} are not drawn", hint=f"choose from {names}")

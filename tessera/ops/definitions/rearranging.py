@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from operator import index as index_of
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import boolean
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axes_in_order, axes_of, axis_of
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.ops.definitions.arrays import broadcast_to, concat

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import boolean
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axes_of, axis_of
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.floats import widened

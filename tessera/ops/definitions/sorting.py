@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from operator import index as index_of
 from typing import Final, NamedTuple
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import boolean, i64, u8
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Routine, Tensor
 from tessera.core.program.program import Attribute
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axis_of, working
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.arrays import take_along_axis

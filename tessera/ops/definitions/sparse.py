@@ -5,13 +5,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import DType, boolean, i64, promote
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Routine, Tensor
 from tessera.core.program.program import Attribute
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import working
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
 from tessera.ops.libraries import sparse

@@ -8,12 +8,12 @@ the parts are views.
 
 from collections.abc import Sequence
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Routine, Tensor
 from tessera.graphs import tracer
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axis_of
 from tessera.graphs.tracer import Tracer
 from tessera.ops.definitions.arrays import arange, pad

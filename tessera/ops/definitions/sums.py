@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axis_of, summed, working
 from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
 from tessera.ops.definitions.arrays import arange, pad

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.graph.expr import Argument, Literal, apply
 from tessera.graphs import tracer
 from tessera.graphs.custom import custom
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, apply_expr
 from tessera.ops.definitions.arithmetic import hypot
 from tessera.ops.definitions.exponentials import log1p_of

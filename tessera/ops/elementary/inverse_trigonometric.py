@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import f64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Argument, Literal, Number, apply
 from tessera.graphs import tracer
 from tessera.graphs.custom import custom
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, apply_expr
 from tessera.ops.definitions.arithmetic import is_negative
 from tessera.ops.definitions.arrays import broadcast_to

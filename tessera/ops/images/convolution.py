@@ -9,9 +9,9 @@ A transposed convolution is one of images with zeros between their pixels, which
 
 from collections.abc import Sequence
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.ops.images.spatial import Padding, PerAxis, WindowAxis, padding_per_axis, per_axis
 from tessera.ops.images.window_products import LAYOUTS, ConvolutionForm, convolve

@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import Affine, IndexMap, Term, window
 from tessera.graphs import tracer
 from tessera.graphs.function import GraphFunction, operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import f64, i64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import broadcast
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened

@@ -7,12 +7,12 @@ What grows is cut to a bound where a factor vanishes, so that no infinity meets 
 import math
 from typing import Final
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Literal, apply
 from tessera.core.program.spec import IN_RANGE
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.operands.numbers import literal
 from tessera.graphs.shapes import axes_of
 from tessera.graphs.tracer import Tracer, apply_expr

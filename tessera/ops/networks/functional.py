@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import i64
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import working
 from tessera.graphs.tracer import as_tracer, contraction, indices, trace_of
 from tessera.ops.definitions.arrays import arange

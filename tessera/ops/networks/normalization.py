@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.operands.abstract_value import Array
 from tessera.graphs.shapes import axes_of
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.ops.definitions.floats import widened

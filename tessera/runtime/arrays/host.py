@@ -49,7 +49,7 @@ def is_array(value: object) -> bool:
     """Return whether `value` is something that `as_array` can view (or refuse because of its device), not a number."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0  # pyright: ignore[reportUnknownMemberType] - an array of any dtype
-    if isinstance(value, bool | int | float | complex | str | np.generic):
+    if isinstance(value, bool | int | float | complex | str | np.generic | type):  # classes have the names of methods
         return False
     return any(
         hasattr(value, name)

@@ -190,11 +190,11 @@ def output(given: A | None, like: Operand[A], shape: Sequence[int], dtype: DType
     return found
 
 
-def result_dtype(wanted: DType | str | None, otherwise: DType) -> DType:
-    """Return the dtype that a caller names: a Tessera dtype or its name.  Raises ArgumentType."""
+def result_dtype(wanted: object, otherwise: DType) -> DType:
+    """Return the dtype that a caller names, see `dtype_of`.  Raises ArgumentType."""
     if wanted is None:
         return otherwise
-    found = wanted if isinstance(wanted, DType) else dtypes.BY_NAME.get(wanted)
+    found = dtypes.dtype_of(wanted)
     if found is None:
         names = ", ".join(dtype.name for dtype in dtypes.ALL)
         raise ArgumentType(f"{wanted!r} is no dtype", hint=f"the dtypes are {names}")

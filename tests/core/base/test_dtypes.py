@@ -2,6 +2,7 @@
 
 import pickle
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -83,3 +84,30 @@ def test_tf32_is_no_dtype_and_stays_itself():
     assert pickle.loads(pickle.dumps(dtypes.tf32)) is dtypes.tf32
     assert (repr(dtypes.tf32), dtypes.tf32.operand_dtype) == ("tf32", dtypes.f32)
     assert "tf32" not in dtypes.BY_NAME
+
+
+@pytest.mark.parametrize(
+    ("named", "dtype"),
+    [
+        (dtypes.bf16, dtypes.bf16), ("half", dtypes.f16), ("float32", dtypes.f32), (np.float16, dtypes.f16),
+        (np.dtype("int64"), dtypes.i64), (np.int32, dtypes.i32), (np.bool_, dtypes.boolean), (bool, dtypes.boolean),
+        (ml_dtypes.bfloat16, dtypes.bf16), (np.dtype(ml_dtypes.float8_e4m3fn), dtypes.fp8_e4m3), ("f33", None),
+        (None, None), (float, None), (int, None), (np.complex64, None), (3, None), ([], None), (np.datetime64, None),
+    ],
+)  # fmt: skip
+def test_dtypes_by_any_name(named: object, dtype: DType | None):
+    assert dtypes.dtype_of(named) is dtype
+
+
+def test_dtypes_of_pytorch_go_by_their_text():
+    class TorchDType:
+        def __repr__(self) -> str:
+            return "torch.bfloat16"
+
+    assert dtypes.dtype_of(TorchDType()) is dtypes.bf16
+
+
+def test_dtypes_of_jax():
+    jnp = pytest.importorskip("jax.numpy")
+    assert dtypes.dtype_of(jnp.float16) is dtypes.f16
+    assert dtypes.dtype_of(jnp.dtype("bfloat16")) is dtypes.bf16

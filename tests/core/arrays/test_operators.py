@@ -11,8 +11,8 @@ import numpy as np
 
 from support.operators import Array
 from tessera import graph
+from tessera.core.arrays.operators import Operators
 from tessera.core.settings import overridden
-from tessera.graphs.operands.operators import Operators
 from tessera.graphs.tracer import Tracer
 
 BOTH_WAYS: list[Callable[[Any, Any], Any]] = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.and_, operator.or_,

@@ -9,8 +9,7 @@ import pytest
 
 from support.operators import Array
 from tessera import graph, op
-from tessera.core.settings import overridden
-from tessera.graphs.operands.numpy_functions import (
+from tessera.core.arrays.numpy_functions import (
     ARITHMETIC,
     COMPARISONS,
     MIRRORED,
@@ -18,6 +17,7 @@ from tessera.graphs.operands.numpy_functions import (
     SAME_NAMES,
     numpy_remedy,
 )
+from tessera.core.settings import overridden
 
 
 def test_every_remedy_is_an_operator():

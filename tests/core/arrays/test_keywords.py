@@ -3,9 +3,9 @@
 import pytest
 
 from tessera import op
+from tessera.core.arrays.keywords import OTHER_KEYWORDS, require_parameters
 from tessera.core.errors.catalog import ArgumentCount
 from tessera.graphs.function import parameter_names
-from tessera.graphs.operands.keywords import OTHER_KEYWORDS, require_parameters
 
 
 def test_every_other_name_is_one_of_some_operator():
