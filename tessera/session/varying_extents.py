@@ -33,12 +33,13 @@ Lengths: TypeAlias = tuple[int, ...]
 class _Family:
     """The programs of one kernel that differ in extents.
 
-    exact: the lengths that are compiled as numbers, in the order in which they came, each with its program
+    exact: the lengths that are compiled as numbers; latest: the program of the last one
     differing: the axes that were not the same in all of them
     shares: whether opening such axes makes programs equal
     """
 
-    exact: dict[Lengths, Program] = field(default_factory=dict[Lengths, Program])
+    exact: set[Lengths] = field(default_factory=set[Lengths])
+    latest: Program | None = None
     differing: set[ParameterAxis] = field(default_factory=set[ParameterAxis])
     shares: dict[frozenset[ParameterAxis], bool] = field(default_factory=dict[frozenset[ParameterAxis], bool])
 
@@ -92,11 +93,14 @@ class VaryingExtents:
             for other in family.exact:
                 family.differing.update(_differing(program, lengths, other))
             if len(family.exact) < most:
-                family.exact[lengths] = program
+                family.exact.add(lengths)
+                family.latest = program
                 return None
             axes = frozenset(family.differing)
             if axes not in family.shares:
-                family.shares[axes] = _equal_when_opened(program, next(reversed(family.exact.values())), axes, target)
+                family.shares[axes] = family.latest is not None and _equal_when_opened(
+                    program, family.latest, axes, target
+                )
             return open_extents(program, axes) if family.shares[axes] else None
 
     def close(self, program: Program, target: Target) -> None:

@@ -118,6 +118,7 @@ def test_definitions_that_were_replaced_are_let_go(
     """In cells of one name each, as in a notebook; what is remembered on purpose is bounded."""
     monkeypatch.setattr("tessera.session.session._REMEMBERED", 4)
     monkeypatch.setattr("tessera.runtime.launch.object_code._KEPT", 4)
+    monkeypatch.setattr("tessera.session.varying_extents._FAMILIES", 4)
     monkeypatch.setattr(session(), "_remembered", OrderedDict())
     monkeypatch.setattr("tessera.runtime.launch.object_code._loaded", OrderedDict())
     x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)

@@ -106,3 +106,8 @@ def test_mistakes_point_into_the_users_text():
         f"     |         {'^' * 52}",
         "  try: write shape=(8), say, or leave it out",
     ]
+
+
+def test_numbers_that_are_named_twice():
+    with pytest.raises(BadMesh, match=r"device 3 is named twice"):
+        dist.Mesh("tp", [1, 3, 3])

@@ -25,7 +25,7 @@ class Device:
     index: int
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.index}"
+        return f"{self.kind}:{self.index}" if self.kind else str(self.index)
 
 
 def read_device(given: object, integers: str = "sim") -> Device:
@@ -56,7 +56,7 @@ def read_devices(given: Iterable[object], integers: str = "sim") -> tuple[Device
     for device in devices:
         if device in seen:
             hint = "give each place of a mesh a device of its own; simulated ones cost nothing"
-            raise at_call(BadMesh(f"{device} is named twice", hint=hint))
+            raise at_call(BadMesh(f"device {device} is named twice", hint=hint))
         seen.add(device)
     return devices
 

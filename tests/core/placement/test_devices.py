@@ -31,7 +31,7 @@ def test_anything_else_is_refused(given: object):
 
 def test_one_device_twice():
     assert read_devices(range(3), "cpu") == (Device("cpu", 0), Device("cpu", 1), Device("cpu", 2))
-    with pytest.raises(BadMesh, match="sim:2 is named twice"):
+    with pytest.raises(BadMesh, match="device sim:2 is named twice"):
         read_devices([2, "sim:2"])
 
 
