@@ -101,7 +101,7 @@ class MeshExecutable(Executable):
         self._require_one_kind()
         places = [
             [np.zeros(kind.on(self.mesh).local_shape(rank), kind.dtype.numpy) for rank in range(self.mesh.size)]
-            for kind in self._made
+            for kind in self.output_types
         ]
         results = self._arrays(arrays, places)
         noted.add(None, HostCall(self.traced.name, CapturedMeshGraph(self, arrays, results)), (arrays, results))
@@ -120,10 +120,10 @@ class MeshExecutable(Executable):
 
     def _arrays(self, arrays: Sequence[object], shards: Sequence[Sequence[Shard]]) -> tuple[MeshArray, ...]:
         like = next(each for each in arrays if isinstance(each, MeshArray))
-        return tuple(like.made(kind, each) for kind, each in zip(self._made, shards, strict=True))
+        return tuple(like.made(kind, each) for kind, each in zip(self.output_types, shards, strict=True))
 
     @cached_property
-    def _made(self) -> tuple[ShardedType, ...]:
+    def output_types(self) -> tuple[ShardedType, ...]:
         """The types of the outputs."""
         outputs = zip(self.sharded.graph.outputs, self.sharded.outputs, strict=True)
         return tuple(ShardedType(value.type.dtype, value.type.shape, placement) for value, placement in outputs)
@@ -157,7 +157,7 @@ class MeshExecutable(Executable):
                 resized(_own(outputs[place], mine), kind.on(self.mesh).local_shape(rank))
                 for rank, outputs in enumerate(made)
             ]
-            for place, kind in enumerate(self._made)
+            for place, kind in enumerate(self.output_types)
         ]
 
     def _require_one_kind(self) -> None:

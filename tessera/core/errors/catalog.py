@@ -852,3 +852,13 @@ class NoPlanFits(TesseraError):
 
     code = "TSR-E609"
     title = "no plan fits the devices"
+
+
+class BadPipeline(TesseraError):
+    """A pipeline whose functions, places, parameters and micro-batches do not go together.
+
+    Example: `tessera.pipeline([f, g, h], mesh=mesh, axis="pp")` on a mesh with two places along pp.
+    """
+
+    code = "TSR-E610"
+    title = "no pipeline"

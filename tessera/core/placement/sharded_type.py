@@ -36,6 +36,9 @@ class ShardedType:
         partial = f"{{{self.placement.op}: {', '.join(self.placement.partial)}}}" if self.placement.partial else ""
         return f"{self.dtype}[{extents}]{partial}"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     @classmethod
     def parse(cls, text: str) -> "ShardedType":
         """Read what `str` writes.  Raises BadShardSpec."""

@@ -6,7 +6,8 @@ Each stage has its work in a fixed order; a piece begins when the stage is free 
    stage 1     F0 F1 B0 F2 B1 ...
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,8 +75,6 @@ def _warm_up(shape: PipelineShape, stage: int) -> int:
 
 def _piece(shape: PipelineShape, number: int, way: str) -> Piece:
     """Return a stage's piece by its number: of several chunks, each takes as many micro-batches as there are stages."""
-    if shape.schedule == GPIPE and way == _BACKWARDS:
-        number = shape.micro_batches * shape.chunks - 1 - number
     chunk, batch = 0, number
     if shape.chunks > 1:
         rounds, inside = divmod(number, shape.stages * shape.chunks)
@@ -86,8 +85,25 @@ def _piece(shape: PipelineShape, number: int, way: str) -> Piece:
     return Piece(way, batch, chunk)
 
 
+def launch_order(shape: PipelineShape) -> Iterator[tuple[int, Piece]]:
+    """Give the pieces of all stages, each with its stage: after what it needs, and stages in turns.
+
+    A host that launches work on all devices goes through them in this order.
+    """
+    waiting = [deque(order) for order in orders(shape)]
+    done: set[tuple[str, int, int]] = set()
+    while any(waiting):
+        before = len(done)
+        for stage, pieces in enumerate(waiting):
+            if pieces and ((needed := _needed(shape, stage, pieces[0])) is None or needed in done):
+                piece = pieces.popleft()
+                done.add((piece.way, piece.micro_batch, piece.chunk * shape.stages + stage))
+                yield stage, piece
+        assert len(done) > before, "each stage waits for another"
+
+
 @dataclass(frozen=True, slots=True)
-class PipelineRun:
+class SimulatedRun:
     """A pipeline as it was simulated.  rows: one a stage; bubble: the share of `seconds` that stages wait."""
 
     rows: tuple[DeviceRow, ...]
@@ -107,7 +123,7 @@ class _Stage:
 def simulate(
     shape: PipelineShape, times: Sequence[StageTimes], sending: float = 0.0, sent: float = 0.0,
     names: Mapping[int, tuple[str, tuple[int, ...]]] | None = None, basis: str = "",
-) -> PipelineRun:  # fmt: skip
+) -> SimulatedRun:  # fmt: skip
     """Run a pipeline on a virtual clock.
 
     times: of each stage; sending, sent: seconds and bytes of one transfer between stages, which delays what waits
@@ -172,10 +188,10 @@ def _note_sending(spans: list[DeviceSpan], piece: Piece, begin: float, seconds: 
     spans.append(DeviceSpan(COMMUNICATION, f"send {piece.micro_batch} {way}", begin, begin + seconds, sent, basis))
 
 
-def _run(spans: Sequence[Sequence[DeviceSpan]], names: Mapping[int, tuple[str, tuple[int, ...]]]) -> PipelineRun:
+def _run(spans: Sequence[Sequence[DeviceSpan]], names: Mapping[int, tuple[str, tuple[int, ...]]]) -> SimulatedRun:
     rows = tuple(DeviceRow(*names[number], tuple(each)) for number, each in enumerate(spans))
     # A transfer that a stage sends while it waits is no work of the stage.
     busy = [sum(span.seconds for span in row.spans if not span.name.startswith("send ")) for row in rows]
     seconds = max((span.end for row in rows for span in row.spans), default=0.0)
     bubble = 1 - sum(busy) / (seconds * len(busy)) if seconds else 0.0
-    return PipelineRun(rows, seconds, bubble)
+    return SimulatedRun(rows, seconds, bubble)

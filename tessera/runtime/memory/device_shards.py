@@ -89,13 +89,24 @@ def _resized_along(shard: DeviceArray, axis: int, extent: int) -> DeviceArray:
 
 
 def _from_peer(shard: DeviceArray, device: int) -> DeviceArray:
-    """Copy a shard to another GPU, once its own has done what it was given."""
-    made = DeviceArray(shard.shape, shard.dtype, device, settled=True)
-    api = door.driver()
+    """Copy a shard to another GPU in the order of both default streams; the host waits for neither."""
+    made = DeviceArray(shard.shape, shard.dtype, device)
+    _follow(shard.device, device)  # kernels there may still use what was in this memory before
     _copy(made, shard)
-    with api.inside(shard.device):
-        api.wait(0)
+    _follow(device, shard.device)
     return made
+
+
+def _follow(device: int, other: int) -> None:
+    """Let the default stream of a GPU wait for what that of another one holds so far."""
+    api = door.driver()
+    with api.inside(other):
+        event = api.new_event(timing=False)
+        api.record(event, 0)
+    with api.inside(device):
+        api.follow(0, event)
+    with api.inside(other):
+        api.close_event(event)  # it is destroyed once it is reached
 
 
 def _copy(target: DeviceArray, source: DeviceArray) -> None:

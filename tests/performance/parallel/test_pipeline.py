@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tessera.core.planning.parallel_plan import FORWARD, GPIPE, INTERLEAVED, ONE_F_ONE_B, PipelineShape
-from tessera.performance.parallel.pipeline import Piece, StageTimes, orders, simulate
+from tessera.performance.parallel.pipeline import Piece, StageTimes, launch_order, orders, simulate
 
 SHAPES = [
     PipelineShape(schedule, stages, batches, 1, chunks)
@@ -28,6 +28,24 @@ def test_every_stage_takes_every_piece_once(shape: PipelineShape):
     for order in orders(shape):
         assert len(order) == len(wanted)
         assert set(order) == wanted
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_host_launches_pieces_after_what_they_need(shape: PipelineShape):
+    launched = list(launch_order(shape))
+    for stage, order in enumerate(orders(shape)):
+        assert tuple(piece for number, piece in launched if number == stage) == order
+    places = {
+        (piece.way, piece.micro_batch, piece.chunk * shape.stages + stage): at
+        for at, (stage, piece) in enumerate(launched)
+    }
+    last = shape.stages * shape.chunks - 1
+    for (way, batch, part), at in places.items():
+        if way == "F" and part:
+            assert places["F", batch, part - 1] < at
+        elif way == "B":
+            assert places["F", batch, part] < at
+            assert part == last or places["B", batch, part + 1] < at
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

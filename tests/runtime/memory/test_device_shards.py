@@ -51,6 +51,16 @@ def test_shards_of_gpus(fake: FakeDriver):
     np.testing.assert_array_equal(here, on_host(x))
 
 
+def test_copies_between_gpus_are_in_the_order_of_both(fake: FakeDriver):
+    x = new_shard(SECOND, (2, 3), np.dtype(np.float32), 1)
+    del fake.log[:]
+    on(FIRST, x)
+    assert [entry[0] for entry in fake.log if entry[0] in ("record", "follow", "copy", "wait")] == [
+        "record", "follow", "copy", "record", "follow",
+    ]  # fmt: skip
+    assert not fake.events
+
+
 @pytest.mark.parametrize("device", [CPU, FIRST])
 @pytest.mark.parametrize("shape", [(4, 3, 2), (2, 5, 2), (3, 4, 5), (1, 3, 1), (0, 3, 2), (2, 3, 2)], ids=str)
 def test_shards_of_other_extents(fake: FakeDriver, device: Device, shape: tuple[int, ...]):
