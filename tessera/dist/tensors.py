@@ -124,7 +124,7 @@ class Tensor(MeshArray):
         """Return the first rank with coordinates along mesh axes."""
         point = [0] * len(self.mesh.axes)
         for axis, index in coordinates.items():
-            extent = self.mesh.extent(axis)
+            extent = self.mesh.size(axis)
             if not 0 <= index < extent:
                 what = f"{axis} has no place {index}"
                 raise at_call(BadMesh(what, hint=f"its {extent} places are numbered from 0 to {extent - 1}"))
@@ -134,7 +134,7 @@ class Tensor(MeshArray):
     def made(self, kind: ShardedType, shards: Sequence[Shard]) -> "Tensor":
         """Return a tensor on the same mesh, of a shard for each rank."""
         found = Tensor(kind, self.mesh)
-        for rank in reversed(range(self.mesh.size)):
+        for rank in reversed(range(self.mesh.size())):
             found.put(rank, shards[rank])
         return found
 
@@ -144,7 +144,7 @@ class Tensor(MeshArray):
             return
         self._require_memory()
         value = identity(self.placement.op, self.dtype) if self.placement.partial else 0
-        for rank in range(self.mesh.size):
+        for rank in range(self.mesh.size()):
             key = self._key(rank)
             if key not in self._shards:
                 self._shards[key] = new_shard(self.mesh.devices[rank], self.map.local_shape(rank), self.dtype, value)
@@ -159,7 +159,7 @@ class Tensor(MeshArray):
 
     def _bytes_of_shards(self) -> int:
         """Return the bytes of all shards, those that ranks share counted once."""
-        count = math.prod(each.pieces for each in self.map.pieces) * self.mesh.extent(self.placement.partial)
+        count = math.prod(each.pieces for each in self.map.pieces) * self.mesh.size(self.placement.partial)
         return count * self.bytes_per_device
 
     def _require_memory_to_gather(self) -> None:
@@ -191,7 +191,7 @@ class Tensor(MeshArray):
         self.allocate()
         nothing = identity(self.placement.op, self.dtype)
         first = len(self.shape)
-        for key, rank in {self._key(rank): rank for rank in range(self.mesh.size)}.items():
+        for key, rank in {self._key(rank): rank for rank in range(self.mesh.size())}.items():
             store(self._shards[key], given[open_index(self.map, rank)] if key[first] == 0 else nothing)
 
     def __iter__(self) -> Iterator[HostShard]:
@@ -245,7 +245,7 @@ class Tensor(MeshArray):
         found = Tensor(plan.type_of(plan.after), self.mesh, self.name)
         if self.stored:
             self.wait(writing=False)
-            held = [self.shard(rank) for rank in range(self.mesh.size)]
+            held = [self.shard(rank) for rank in range(self.mesh.size())]
             after = exchange(plan, [on_host(each) for each in held]).shards if plan.steps else map(copied, held)
             for rank, shard in reversed(list(enumerate(after))):
                 found.put(rank, shard)
@@ -269,14 +269,14 @@ class Parts:
         self.whole, self.axes = whole, axes
 
     def __len__(self) -> int:
-        return self.whole.mesh.extent(self.axes)
+        return self.whole.mesh.size(self.axes)
 
     def __getitem__(self, number: int) -> Shard:
         """Return one shard: that of the first device at this place along the axes.  Raises IndexError, NotStored."""
         if not 0 <= number < len(self):
             raise IndexError(f"there are {len(self)} parts along {', '.join(self.axes)}")
         mesh = self.whole.mesh
-        first = next(rank for rank in range(mesh.size) if mesh.position(rank, self.axes) == number)
+        first = next(rank for rank in range(mesh.size()) if mesh.position(rank, self.axes) == number)
         return self.whole.shard(first)
 
     def __repr__(self) -> str:

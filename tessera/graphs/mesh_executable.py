@@ -100,7 +100,7 @@ class MeshExecutable(Executable):
             return self._arrays(arrays, self.run_on(arrays))
         self._require_one_kind()
         places = [
-            [np.zeros(kind.on(self.mesh).local_shape(rank), kind.dtype.numpy) for rank in range(self.mesh.size)]
+            [np.zeros(kind.on(self.mesh).local_shape(rank), kind.dtype.numpy) for rank in range(self.mesh.size())]
             for kind in self.output_types
         ]
         results = self._arrays(arrays, places)
@@ -113,7 +113,7 @@ class MeshExecutable(Executable):
             if isinstance(each, MeshArray):
                 each.wait(writing=False)
         shards = [
-            [each.shard(rank) if isinstance(each, MeshArray) else each for rank in range(self.mesh.size)]
+            [each.shard(rank) if isinstance(each, MeshArray) else each for rank in range(self.mesh.size())]
             for each in arrays
         ]  # fmt: skip
         return self.run(shards, watch)
@@ -143,7 +143,7 @@ class MeshExecutable(Executable):
         self._require_one_kind()
         mine = [
             [self._lying(shards[rank], rank, shape) for shards, shape in zip(inputs, self._padded, strict=True)]
-            for rank in range(self.mesh.size)
+            for rank in range(self.mesh.size())
         ]
         first = [each.value for each in mine[0]]
         target = chosen_target(self.options, first)

@@ -56,4 +56,4 @@ def _arrays(results: object) -> list[AnyArray]:
     if not isinstance(results, MeshArray):
         return cast("list[AnyArray]", results)
     results.wait(writing=True)
-    return [results.shard(rank) for rank in range(results.mesh.size)]
+    return [results.shard(rank) for rank in range(results.mesh.size())]

@@ -146,7 +146,7 @@ def all_reduce(
     axis = reduced_axes(x, axis) if isinstance(x, MeshArray) else axis
     values = read_values(x, mesh, axis, leaves=leaves)
     what = reduction(op, values.dtype, _promise(det, deterministic=deterministic))
-    results: list[Buffer] = [None] * values.mesh.size
+    results: list[Buffer] = [None] * values.mesh.size()
     for group in values.groups:
         mine = [_leaves(values, rank) for rank in group.ranks]
         found = collectives.all_reduce(group, mine, what, _tree(mine, leaves, algo), _folder(group))
@@ -166,7 +166,7 @@ def reduce_scatter(
     values = read_values(x, mesh, axis, leaves=leaves)
     what = reduction(op, values.dtype, det)
     number = axis_number(dim, values.shape)
-    results: list[Buffer] = [None] * values.mesh.size
+    results: list[Buffer] = [None] * values.mesh.size()
     for group in values.groups:
         each, rest = divmod(values.shape[number], group.size)
         if rest:
@@ -192,7 +192,7 @@ def all_gather(x: Values, axis: Axes = None, *, dim: int = -1, mesh: Mesh | None
         return gathered_array(x, axis)
     values = read_values(x, mesh, axis, alike=False)
     number = axis_number(dim, values.shape)
-    results: list[Buffer] = [None] * values.mesh.size
+    results: list[Buffer] = [None] * values.mesh.size()
     for group in values.groups:
         mine = [values.leaves[rank][0] for rank in group.ranks]
         outer = {(*leaf.shape[:number], *leaf.shape[number + 1 :]) for leaf in mine}
@@ -214,7 +214,7 @@ def all_to_all(x: Values, axis: Axes = None, *, mesh: Mesh | None = None) -> lis
     The first axis of each value counts pieces, one a rank of the group.  Raises RankMismatch.
     """
     values = read_values(x, mesh, axis)
-    results: list[Buffer] = [None] * values.mesh.size
+    results: list[Buffer] = [None] * values.mesh.size()
     for group in values.groups:
         if not values.shape or values.shape[0] != group.size:
             extent = values.shape[0] if values.shape else "no"
@@ -229,7 +229,7 @@ def all_to_all(x: Values, axis: Axes = None, *, mesh: Mesh | None = None) -> lis
 def broadcast(x: Values, root: int = 0, axis: Axes = None, *, mesh: Mesh | None = None) -> list[Buffer]:
     """Return to every rank the value of the one at position `root` of its group.  Raises RankMismatch."""
     values = read_values(x, mesh, axis)
-    results: list[Buffer] = [None] * values.mesh.size
+    results: list[Buffer] = [None] * values.mesh.size()
     for group in values.groups:
         if not 0 <= root < group.size:
             raise RankMismatch(f"there is no rank {root}", hint=f"there are ranks 0 to {group.size - 1}")
@@ -247,7 +247,7 @@ def permute(
     Raises RankMismatch for a position that there is not, and for a target that is named twice.
     """
     values = read_values(x, mesh, axis)
-    results: list[Buffer] = [None] * values.mesh.size
+    results: list[Buffer] = [None] * values.mesh.size()
     for group in values.groups:
         sent = collectives.permute(group, [rank_buffer(values, rank) for rank in group.ranks], pairs)
         found = [_zeros(group, place, values) if each is None else each for place, each in enumerate(sent)]
@@ -259,7 +259,7 @@ def permute(
 def send_recv(x: Values, source: int, target: int, axis: Axes = None, *, mesh: Mesh | None = None) -> list[Buffer]:
     """Send the value of one position to another: what `target` had is replaced, all others keep theirs."""
     values = read_values(x, mesh, axis)
-    results: list[Buffer] = [None] * values.mesh.size
+    results: list[Buffer] = [None] * values.mesh.size()
     for group in values.groups:
         mine = [rank_buffer(values, rank) for rank in group.ranks]
         sent = collectives.permute(group, mine, [(source, target)])
@@ -283,7 +283,7 @@ def tree_id(
 def check_replicas(x: Values, axis: Axes = None, *, mesh: Mesh | None = None) -> list[str]:
     """Return a hash of each rank's value, and raise ReplicasDiffer where ranks along a mesh axis differ in a bit."""
     values = read_values(x, mesh, axis)
-    hashes = [hashlib.sha256(_on_host(values, rank).tobytes()).hexdigest()[:16] for rank in range(values.mesh.size)]
+    hashes = [hashlib.sha256(_on_host(values, rank).tobytes()).hexdigest()[:16] for rank in range(values.mesh.size())]
     for group in values.groups:
         found = Counter(hashes[rank] for rank in group.ranks)
         if len(found) > 1:

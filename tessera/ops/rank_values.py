@@ -86,7 +86,7 @@ def groups_of(mesh: Mesh, axis: str | Iterable[str] | None) -> tuple[Group, ...]
     """Return the groups of ranks along axes (None: all of the mesh), several axes as one.  Raises BadMesh."""
     engine: RankEngine = engine_of(mesh.devices)
     axes = mesh.axes if axis is None else (axis,) if isinstance(axis, str) else tuple(axis)
-    return tuple(Group(engine, ranks) for ranks in mesh.groups(axes))
+    return tuple(Group(engine, ranks) for ranks in mesh.along(axes))
 
 
 def read_values(
@@ -98,8 +98,8 @@ def read_values(
     """
     place = mesh_for(x, mesh, axis)
     given = _shards(x) if isinstance(x, MeshArray) else list(x)
-    if len(given) != place.size:
-        message = f"there are {len(given)} values for the {place.size} ranks of the mesh"
+    if len(given) != place.size():
+        message = f"there are {len(given)} values for the {place.size()} ranks of the mesh"
         raise RankMismatch(message, hint="give a value a rank, in the order of the mesh's devices")
     mine = tuple(tuple(_leaves(value, rank, leaves)) for rank, value in enumerate(given))
     if not any(mine):
@@ -112,7 +112,7 @@ def read_values(
 def _shards(x: MeshArray) -> list[object]:
     """Return what each rank holds, once nothing writes it any more."""
     x.wait(writing=False)
-    return [x.shard(rank) for rank in range(x.mesh.size)]
+    return [x.shard(rank) for rank in range(x.mesh.size())]
 
 
 def _leaves(value: object, rank: int, leaves: int | None) -> Iterable[Operand[object]]:
@@ -163,7 +163,7 @@ def reduced_array(
         if split.block and kept != split.axes:
             raise RankMismatch(f"{x.type} is dealt in turns along {', '.join(gone)}", hint="reshard it in blocks first")
         splits.append(Split(kept, split.block))
-        shape.append(extent * x.mesh.extent(kept))
+        shape.append(extent * x.mesh.size(kept))
     placement = x.type.placement
     left = tuple(axis for axis in placement.partial if axis not in gone)
     kind = ShardedType(x.type.dtype, tuple(shape), Placement(tuple(splits), left, placement.op))
@@ -175,7 +175,7 @@ def resharded(x: MeshArray, after: Placement) -> MeshArray:
     """Return an array on a mesh in another placement, brought there by the cheapest collectives."""
     x.wait(writing=False)
     plan = plan_reshard(x.type.dtype, x.type.shape, x.type.placement, after, x.mesh)
-    shards = exchange(plan, [x.shard(rank) for rank in range(x.mesh.size)]).shards
+    shards = exchange(plan, [x.shard(rank) for rank in range(x.mesh.size())]).shards
     own = {id(shard): np.array(shard) for shard in shards}  # shards may be written
     return x.made(plan.type_of(plan.after), [own[id(shard)] for shard in shards])
 

@@ -37,7 +37,7 @@ def explain_reduction(
     if isinstance(leaves, MeshArray):
         kind = leaves.type
         axes = axis or kind.placement.partial or leaves.mesh.axes
-        op, dtype, leaves = kind.placement.op if kind.placement.partial else op, kind.dtype, leaves.mesh.extent(axes)
+        op, dtype, leaves = kind.placement.op if kind.placement.partial else op, kind.dtype, leaves.mesh.size(axes)
     ranks = leaves if ranks is None else ranks
     tree = ReductionTree.of(leaves, algo)
     plan = fold_plan(tree, even_shares(leaves, ranks))

@@ -39,7 +39,7 @@ def test_what_was_wrong_once(seed: int) -> None:
 
 def test_meshes_of_all_sizes_cut_by_every_axis() -> None:
     found = [placed(graph_case_of(seed)) for seed in range(400)]
-    sizes = {each.mesh.size for each in found}
+    sizes = {each.mesh.size() for each in found}
     assert {1, 2, 3, 4, 6, 8, 9, 16, 64, 72} <= sizes
     assert max(sizes) == 72
     cuts = {cut for each in found for mine in each.cuts for cut in mine}

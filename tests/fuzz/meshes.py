@@ -57,7 +57,7 @@ def _cuts(shape: Iterable[int], mesh: Mesh, source: random.Random) -> tuple[str,
     for size in shape:
         mine: list[str] = []
         for axis in list(left):
-            if source.random() < 0.5 and (size % mesh.extent((*mine, axis)) == 0 or source.random() < 0.3):
+            if source.random() < 0.5 and (size % mesh.size((*mine, axis)) == 0 or source.random() < 0.3):
                 left.remove(axis)
                 mine.append(axis)
         found.append(" ".join(mine))
@@ -142,7 +142,7 @@ def _loss(body: Callable[..., Any]) -> Callable[..., object]:
 def _torn(made: Sharded) -> str:
     """Which device's shard is not what the whole has in its place."""
     whole, dims = made.whole, dims_of(made.placement)
-    for rank in range(made.mesh.size):
+    for rank in range(made.mesh.size()):
         mine, wanted = np.atleast_1d(made.shard(rank)), np.atleast_1d(part_of(whole, dims, made.mesh, rank))
         if mine.shape != wanted.shape or not same_bits(mine, wanted).all():
             return f"rank {rank} of {made.type} has another copy"

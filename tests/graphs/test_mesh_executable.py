@@ -46,7 +46,7 @@ def test_layers_and_their_gradients(target: str):
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=each.type.shape).astype(np.float32) for each in graph.inputs]
     shards = [
-        [part_of(array, dims_of(parts[value]), MESH, rank) for rank in range(MESH.size)]
+        [part_of(array, dims_of(parts[value]), MESH, rank) for rank in range(MESH.size())]
         for array, value in zip(arrays, graph.inputs, strict=True)
     ]
     made = executable.run(shards)
@@ -92,7 +92,7 @@ def shards_of(graph: Graph, parts: Mapping[Value, Placement], mesh: Mesh) -> lis
     rng = np.random.default_rng(2)
     arrays = [rng.normal(size=each.type.shape).astype(np.float32) for each in graph.inputs]
     return [
-        [part_of(array, dims_of(parts[value]), mesh, rank) for rank in range(mesh.size)]
+        [part_of(array, dims_of(parts[value]), mesh, rank) for rank in range(mesh.size())]
         for array, value in zip(arrays, graph.inputs, strict=True)
     ]
 

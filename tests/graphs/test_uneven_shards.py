@@ -104,7 +104,7 @@ def test_the_same_bits_on_devices_of_every_kind(monkeypatch: pytest.MonkeyPatch,
     def run(mesh: Mesh) -> list[list[Shard]]:
         target = "cuda:sm_90a" if mesh.devices[0].kind == "cuda" else "interpret"
         shards = [
-            [part_of(array, dims_of(parts[value]), mesh, rank) for rank in range(mesh.size)]
+            [part_of(array, dims_of(parts[value]), mesh, rank) for rank in range(mesh.size())]
             for array, value in zip(arrays, graph.inputs, strict=True)
         ]
         return MeshExecutable(graph, mesh, parts, options=Options(target=target)).run(shards)

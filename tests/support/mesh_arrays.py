@@ -27,7 +27,7 @@ class Sharded(MeshArray):
         placement = placed(tuple(tuple(each.split()) for each in dims))
         dtype = from_numpy(array.dtype)
         assert dtype is not None
-        parts = [part_of(array, dims_of(placement), mesh, rank) for rank in range(mesh.size)]
+        parts = [part_of(array, dims_of(placement), mesh, rank) for rank in range(mesh.size())]
         return cls(ShardedType(dtype, array.shape, placement), mesh, parts)
 
     def shard(self, rank: int) -> NDArray[Any]:

@@ -152,7 +152,7 @@ class _Points:
             if tensor is not None
         ]
         self.axes = point_axes(self.accesses, over.axes, self.mesh)
-        self.ranks = [group[0] for group in self.mesh.groups([a for a in self.mesh.axes if a not in self.axes])]
+        self.ranks = [group[0] for group in self.mesh.along([a for a in self.mesh.axes if a not in self.axes])]
         self._require_legal()
         self.seen: dict[str, Tensor] = {}
         self.results: list[object] = [None] * len(self.ranks)
@@ -281,8 +281,8 @@ class _Points:
             made = self.seen[each.parameter.name]
             result = made if made.placement == each.tensor.placement else made.reshard(each.tensor.placement)
             adds = each.parameter.privilege == "reduce_sum" and each.tensor.stored
-            old = {rank: each.tensor.shard(rank) for rank in range(self.mesh.size)} if adds else {}
-            for rank in range(self.mesh.size):
+            old = {rank: each.tensor.shard(rank) for rank in range(self.mesh.size())} if adds else {}
+            for rank in range(self.mesh.size()):
                 shard = result.shard(rank)
                 each.tensor.put(rank, _sum(old[rank], shard) if adds else shard)
 

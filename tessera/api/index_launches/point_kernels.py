@@ -34,7 +34,7 @@ def point_kernel(
     )
     if local:
         _require_unused(kernel, parameters, axes, uneven)
-    constants = tuple((axis, 1 if local else mesh.extent(axis)) for axis in sorted(axes))
+    constants = tuple((axis, 1 if local else mesh.size(axis)) for axis in sorted(axes))
     made = _MADE.setdefault(kernel, {})
     if constants not in made:
         made[constants] = kernel.with_constants(dict(constants))

@@ -67,7 +67,7 @@ def point_axes(accesses: Sequence[Access], launched: Sequence[str], mesh: Mesh) 
 def require_disjoint(accesses: Sequence[Access], axes: Sequence[str], mesh: Mesh) -> None:
     """Raise RegionConflict where two points write the same elements, or one writes what another reads."""
     for each in accesses:
-        free = [axis for axis in axes if axis not in each.needed.axes and mesh.extent(axis) > 1]
+        free = [axis for axis in axes if axis not in each.needed.axes and mesh.size(axis) > 1]
         if each.parameter.privilege in ("write", "update") and set(free) - set(each.partial):
             axis = next(axis for axis in free if axis not in each.partial)
             what = f"points {axis}=0 and {axis}=1 both write all that they see of {each.label}"
@@ -90,7 +90,7 @@ def _require_agreement(first: Access, second: Access, axes: Sequence[str], mesh:
     if other.parameter.writes:
         what = f"{writer.label}, and {other.parameter.name} are one tensor: each point writes it twice"
         raise at_call(RegionConflict(what, hint=hint))
-    disjoint = all(axis in writer.needed.axes or mesh.extent(axis) == 1 for axis in axes)
+    disjoint = all(axis in writer.needed.axes or mesh.size(axis) == 1 for axis in axes)
     if writer.needed != other.needed or not disjoint or writer.partial:
         what = (
             f"{writer.label}, and {other.parameter.name} are one tensor: "

@@ -61,7 +61,7 @@ class Pipeline:
 
     def require(self) -> None:
         """Raise BadPipeline where functions, places and micro-batches do not go together."""
-        places, functions = self.mesh.extent(self.axis), len(self.functions)
+        places, functions = self.mesh.size(self.axis), len(self.functions)
         schedules = [each for each in SCHEDULES if each != FORWARD]
         if self.schedule not in schedules:
             raise BadPipeline(f"there is no schedule {self.schedule!r}", hint=f"choose from {', '.join(schedules)}")
@@ -79,7 +79,7 @@ class Pipeline:
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The functions in their order, with the devices of each."""
-        meshes = [_mesh_at(self.mesh, self.axis, place) for place in range(self.mesh.extent(self.axis))]
+        meshes = [_mesh_at(self.mesh, self.axis, place) for place in range(self.mesh.size(self.axis))]
         weight = 1 / self.micro_batches
         return tuple(
             Stage(number, function, meshes[number % len(meshes)], weight)

@@ -86,7 +86,7 @@ def _bytes_of(x: Tree) -> float:
 
 def _names(mesh: Mesh, axis: str) -> Mapping[int, tuple[str, tuple[int, ...]]]:
     places = [
-        tuple(rank for rank in range(mesh.size) if mesh.position(rank, (axis,)) == place)
-        for place in range(mesh.extent(axis))
+        tuple(rank for rank in range(mesh.size()) if mesh.position(rank, (axis,)) == place)
+        for place in range(mesh.size(axis))
     ]
     return {place: (f"stage {place}, {named_devices(ranks)}", ranks) for place, ranks in enumerate(places)}

@@ -105,7 +105,7 @@ class Stage:
     def _received(self, sent: object) -> MeshArray:
         assert isinstance(sent, Tensor)
         tensor = Tensor(sent.type, self.mesh, sent.name)
-        for rank in range(self.mesh.size if sent.stored else 0):
+        for rank in range(self.mesh.size() if sent.stored else 0):
             tensor.put(rank, sent.shard(rank))
         return tensor
 

@@ -40,7 +40,7 @@ class LinkCosts:
         Kinds that are no collectives, such as slices, move nothing.  Half of an all_reduce takes no longer than all of
         it: small all_gathers and reduce_scatters were measured with a launch of the host each, all_reduces without.
         """
-        collective, ranks = _KINDS.get(kind), mesh.extent(axes)
+        collective, ranks = _KINDS.get(kind), mesh.size(axes)
         if collective is None or ranks < 2 or most <= 0:
             return NOTHING
         inside, domains = spread(mesh, tuple(axes))
@@ -84,7 +84,7 @@ def spread(mesh: Mesh, axes: tuple[str, ...]) -> tuple[int, int]:
     size = topology_on(mesh).domain.size
     number = np.array([device.index // size for device in mesh.devices]).reshape(mesh.shape)
     along = [mesh.number(axis) for axis in axes]
-    groups = np.moveaxis(number, along, range(-len(along), 0)).reshape(-1, mesh.extent(axes))
+    groups = np.moveaxis(number, along, range(-len(along), 0)).reshape(-1, mesh.size(axes))
     inside = domains = 1
     for group in np.unique(np.sort(groups, axis=1), axis=0):
         counts = np.unique(group, return_counts=True)[1]

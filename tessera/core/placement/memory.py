@@ -55,7 +55,7 @@ class MemoryPlan:
         others = self.total - sizes[largest]
         what = (
             f"{largest}, {self.types[largest]}, takes {amount(sizes[largest])} on each of "
-            f"{counted(self.mesh.size, 'device')}, which have {amount(self.mesh.memory)}"
+            f"{counted(self.mesh.size(), 'device')}, which have {amount(self.mesh.memory)}"
         )
         if others:
             what += f"; the others take {amount(others)}"

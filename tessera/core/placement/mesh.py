@@ -103,10 +103,12 @@ class Mesh:
     def __hash__(self) -> int:
         return hash((self.axes, self.shape))  # quick: meshes are keys of tables
 
-    @property
-    def size(self) -> int:
-        """The number of devices."""
-        return len(self.devices)
+    def size(self, axes: str | Iterable[str] | None = None) -> int:
+        """Return the number of devices, or of places along an axis or along several together.  Raises BadMesh."""
+        if axes is None:
+            return len(self.devices)
+        names = (axes,) if isinstance(axes, str) else axes
+        return math.prod(self.shape[self.number(name)] for name in names)
 
     @property
     def simulated(self) -> tuple[Device, ...]:
@@ -118,11 +120,6 @@ class Mesh:
         if axis not in self.axes:
             raise at_call(BadMesh(f"the mesh has no axis {axis!r}", hint=f"its axes are {', '.join(self.axes)}"))
         return self.axes.index(axis)
-
-    def extent(self, axes: str | Iterable[str]) -> int:
-        """Return the number of places along an axis, or along several together.  Raises BadMesh."""
-        names = (axes,) if isinstance(axes, str) else axes
-        return math.prod(self.shape[self.number(name)] for name in names)
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
         """Return a rank's place along each axis."""
@@ -159,9 +156,13 @@ class Mesh:
             found.append(self.rank(place))
         return tuple(found)
 
-    def groups(self, axes: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Return all groups along `axes`, which no rank is in two of, in the order of their first ranks."""
-        return tuple(self.group(rank, axes) for rank in range(self.size) if self.position(rank, axes) == 0)
+    def along(self, axes: str | Sequence[str]) -> tuple[tuple[int, ...], ...]:
+        """Return the groups of ranks that differ along axes alone, in the order of their first ranks.
+
+        They are those that communicate in a collective over the axes: each rank is in one of them.
+        """
+        names = (axes,) if isinstance(axes, str) else axes
+        return tuple(self.group(rank, names) for rank in range(self.size()) if self.position(rank, names) == 0)
 
     def at(self, places: Mapping[str, int]) -> "Mesh":
         """Return the part of the mesh at fixed places of some axes, without those axes.
@@ -169,15 +170,15 @@ class Mesh:
         Raises BadMesh for an axis or a place that there is not, and where no axis is left.
         """
         for axis, index in places.items():
-            if not 0 <= index < self.extent(axis):
-                hint = f"it has places 0 to {self.extent(axis) - 1}"
+            if not 0 <= index < self.size(axis):
+                hint = f"it has places 0 to {self.size(axis) - 1}"
                 raise at_call(BadMesh(f"axis {axis!r} has no place {index}", hint=hint))
         kept = [number for number, axis in enumerate(self.axes) if axis not in places]
         if not kept:
             raise at_call(BadMesh("no axis is left", hint="leave one axis free"))
         inside = [
             rank
-            for rank in range(self.size)
+            for rank in range(self.size())
             if all(self.coordinates(rank)[self.number(axis)] == index for axis, index in places.items())
         ]
         return Mesh(
@@ -199,7 +200,7 @@ class Mesh:
 
     def __str__(self) -> str:
         extents = ", ".join(f"{axis}={extent}" for axis, extent in zip(self.axes, self.shape, strict=True))
-        return f"mesh({extents}), {counted(self.size, 'device')}: {ranges(self.devices)}"
+        return f"mesh({extents}), {counted(self.size(), 'device')}: {ranges(self.devices)}"
 
 
 def _listed(given: object) -> tuple[object, ...]:

@@ -58,7 +58,7 @@ class Placement:
                 raise at_call(BadShardSpec(f"mesh axis {axis!r} is used twice", hint=hint))
         order = tuple(axis for axis in mesh.axes if axis in self.partial)
         splits = (
-            _normal(split, extent, mesh.extent(split.axes)) for split, extent in zip(self.splits, shape, strict=True)
+            _normal(split, extent, mesh.size(split.axes)) for split, extent in zip(self.splits, shape, strict=True)
         )
         return Placement(tuple(splits), order, self.op if order else "sum")
 
@@ -85,7 +85,7 @@ class ShardMap:
     def pieces(self) -> tuple[Pieces, ...]:
         """The pieces of each dimension."""
         return tuple(
-            Pieces.of(extent, self.mesh.extent(split.axes), split.block)
+            Pieces.of(extent, self.mesh.size(split.axes), split.block)
             for extent, split in zip(self.shape, self.placement.splits, strict=True)
         )
 
@@ -97,7 +97,7 @@ class ShardMap:
     @property
     def replicas(self) -> int:
         """How many devices hold each element, or a contribution to it."""
-        return self.mesh.size // math.prod(each.pieces for each in self.pieces)
+        return self.mesh.size() // math.prod(each.pieces for each in self.pieces)
 
     @property
     def padded_shape(self) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ class ShardMap:
     def places(self) -> tuple[tuple[int, ...], ...]:
         """Pieces of each dimension, by the rank that holds them."""
         position, splits = self.mesh.position, self.placement.splits
-        return tuple(tuple(position(rank, split.axes) for split in splits) for rank in range(self.mesh.size))
+        return tuple(tuple(position(rank, split.axes) for split in splits) for rank in range(self.mesh.size()))
 
     def place(self, rank: int) -> tuple[int, ...]:
         """Return which piece of each dimension a rank holds."""
@@ -125,7 +125,7 @@ class ShardMap:
     def ranks_of(self, index: Sequence[int]) -> tuple[int, ...]:
         """Return the ranks that hold an element, or a contribution to it, rising."""
         owners = tuple(each.owner(at) for each, at in zip(self.pieces, index, strict=True))
-        return tuple(rank for rank in range(self.mesh.size) if self.place(rank) == owners)
+        return tuple(rank for rank in range(self.mesh.size()) if self.place(rank) == owners)
 
     def local_index(self, index: Sequence[int]) -> tuple[int, ...]:
         """Return the place of an element in the shards that hold it."""
@@ -139,7 +139,7 @@ class ShardMap:
     def shards(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Give each shard once: its pieces, and the ranks that hold it."""
         by_place: dict[tuple[int, ...], list[int]] = {}
-        for rank in range(self.mesh.size):
+        for rank in range(self.mesh.size()):
             by_place.setdefault(self.place(rank), []).append(rank)
         for place in itertools.product(*(range(each.pieces) for each in self.pieces)):
             yield place, tuple(by_place[place])

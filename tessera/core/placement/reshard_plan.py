@@ -67,7 +67,7 @@ class ReshardPlan:
     def __str__(self) -> str:
         head = f"{self.type_of(self.before)} -> {self.type_of(self.after)}"
         lines = [self._line(step) for step in self.steps]
-        total = f"{counted(len(self.steps), 'step')}, {amount(self.received)} received by {self.mesh.size} devices"
+        total = f"{counted(len(self.steps), 'step')}, {amount(self.received)} received by {self.mesh.size()} devices"
         return "\n".join((head, *lines, f"{total}, {_time(self.seconds)} estimated"))
 
     def _line(self, step: ReshardStep) -> str:

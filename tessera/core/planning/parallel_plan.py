@@ -130,7 +130,7 @@ class ParallelPlan:
     @property
     def extents(self) -> tuple[int, int, int]:
         """Extents of dp, tp and pp."""
-        return self.mesh.extent("dp"), self.mesh.extent("tp"), self.mesh.extent("pp")
+        return self.mesh.size("dp"), self.mesh.size("tp"), self.mesh.size("pp")
 
     @property
     def name(self) -> str:
@@ -156,7 +156,7 @@ class ParallelPlan:
     @property
     def rate(self) -> float:
         """Operations a second of each device."""
-        return self.operations / self.seconds / self.mesh.size if self.seconds else 0.0
+        return self.operations / self.seconds / self.mesh.size() if self.seconds else 0.0
 
     @property
     def parts(self) -> Mapping[str, float]:
@@ -170,7 +170,7 @@ class ParallelPlan:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.model} on {counted(self.mesh.size, 'device')}: {self.name}",
+            f"{self.model} on {counted(self.mesh.size(), 'device')}: {self.name}",
             f"  {self.pipeline}",
             *(f"  {each}" for each in self.choices),
             f"  a step: {in_time(self.seconds)}, bubble {self.bubble:.1%}, {self.rate / 1e12:,.0f} TFLOP/s a device",

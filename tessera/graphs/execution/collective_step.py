@@ -53,7 +53,7 @@ class CollectiveStep:
             for place, value in zip(places, made, strict=True):
                 place.view[...] = value
         else:
-            groups = mesh.groups(cast("tuple[str, ...]", node.attributes["axes"]))
+            groups = mesh.along(cast("tuple[str, ...]", node.attributes["axes"]))
             outs = [flat(each) for each in places]
             made = run_collective(node, engine_of(mesh.devices), groups, [flat(each) for each in mine], outs)
             for out, value in zip(outs, made, strict=True):

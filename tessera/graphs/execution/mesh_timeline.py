@@ -57,7 +57,7 @@ def named(group: Group) -> str:
 def cost_of(node: Node, mesh: Mesh) -> CollectiveCost:
     """Return the cost of a collective of a graph of one device."""
     kind, axes = str(node.attributes["kind"]), cast("tuple[str, ...]", node.attributes["axes"])
-    parts, result = mesh.extent(axes), node.result.type.bytes
+    parts, result = mesh.size(axes), node.result.type.bytes
     moved: Mapping[str, float] = {
         "all_reduce": 2 * (parts - 1) / parts * result,
         "reduce_scatter": (parts - 1) * result,
@@ -84,7 +84,7 @@ def planned_timeline(plan: Plan, mesh: Mesh, seconds: Callable[[Group], float]) 
             spans.append(DeviceSpan(kind, named(group), begin, free[kind], operator=number))
         elif cost.seconds:
             spans.append(DeviceSpan(kind, named(group), begin, free[kind], cost.sent, cost.basis, number))
-    rows = tuple(DeviceRow(named_devices((rank,)), (rank,), tuple(spans)) for rank in range(mesh.size))
+    rows = tuple(DeviceRow(named_devices((rank,)), (rank,), tuple(spans)) for rank in range(mesh.size()))
     return DeviceTimeline(f"{plan.graph.name} on {mesh}", VIRTUAL, rows, _NOTES[VIRTUAL])
 
 
@@ -109,7 +109,7 @@ class MeshWatch:
 def watched_timeline(plan: Plan, mesh: Mesh, watch: MeshWatch) -> DeviceTimeline:
     """Return the timeline of a run that was watched, in the host's seconds since its beginning."""
     first = watch.steps[0][2] if watch.steps else 0.0
-    spans: list[list[DeviceSpan]] = [[] for _ in range(mesh.size)]
+    spans: list[list[DeviceSpan]] = [[] for _ in range(mesh.size())]
     numbers = {group: number for number, group in enumerate(plan.groups)}
     for group, rank, begin, end in watch.steps:
         node = collective_of(group)
@@ -118,7 +118,7 @@ def watched_timeline(plan: Plan, mesh: Mesh, watch: MeshWatch) -> DeviceTimeline
         sent = 0.0 if cost is None else cost.sent
         basis = "" if cost is None else "host: measured in this process"
         made = DeviceSpan(kind, named(group), begin - first, end - first, sent, basis, numbers[group])
-        for each in range(mesh.size) if rank is None else (rank,):
+        for each in range(mesh.size()) if rank is None else (rank,):
             spans[each].append(made)
     rows = tuple(DeviceRow(named_devices((rank,)), (rank,), tuple(each)) for rank, each in enumerate(spans))
     return DeviceTimeline(f"{plan.graph.name} on {mesh}", HOST, rows, _NOTES[HOST])

@@ -36,12 +36,12 @@ def _common(a: Pieces, b: Pieces, extent: int) -> Counts:
 @lru_cache(maxsize=4096)
 def positions(mesh: Mesh, axes: tuple[str, ...]) -> Counts:
     """Return each rank's place along several axes together."""
-    return np.array([mesh.position(rank, axes) for rank in range(mesh.size)], np.int64)
+    return np.array([mesh.position(rank, axes) for rank in range(mesh.size())], np.int64)
 
 
 def sizes(shards: ShardMap) -> Counts:
     """Return how many elements each rank holds."""
-    found = np.ones(shards.mesh.size, np.int64)
+    found = np.ones(shards.mesh.size(), np.int64)
     for each, split in zip(shards.pieces, shards.placement.splits, strict=True):
         counts = np.array([each.count(piece) for piece in range(each.pieces)], np.int64)
         found *= counts[positions(shards.mesh, split.axes)]
@@ -51,7 +51,7 @@ def sizes(shards: ShardMap) -> Counts:
 def kept(before: ShardMap, after: ShardMap) -> Counts:
     """Return how many elements of its shard `after` each rank holds already."""
     mesh = before.mesh
-    found = np.ones(mesh.size, np.int64)
+    found = np.ones(mesh.size(), np.int64)
     splits = zip(before.placement.splits, after.placement.splits, strict=True)
     for a, b, (old, new) in zip(before.pieces, after.pieces, splits, strict=True):
         found *= common(a, b)[positions(mesh, old.axes), positions(mesh, new.axes)]
@@ -63,7 +63,7 @@ def covers(before: ShardMap, after: ShardMap, axes: tuple[str, ...]) -> bool:
     mesh = before.mesh
     splits = zip(before.placement.splits, after.placement.splits, strict=True)
     for a, b, (old, new) in zip(before.pieces, after.pieces, splits, strict=True):
-        found = common(a, b).reshape(*(mesh.extent(axis) for axis in old.axes), b.pieces)
+        found = common(a, b).reshape(*(mesh.size(axis) for axis in old.axes), b.pieces)
         inside = tuple(number for number, axis in enumerate(old.axes) if axis in axes)
         found = found.sum(axis=inside)
         fixed = tuple(positions(mesh, (axis,)) for axis in old.axes if axis not in axes)
@@ -76,7 +76,7 @@ def covers(before: ShardMap, after: ShardMap, axes: tuple[str, ...]) -> bool:
 
 def gathered_bytes(before: Placement, shape: tuple[int, ...], mesh: Mesh, itemsize: int) -> int:
     """Return what all devices receive where each gets the whole of a value, reduced first where it is partial."""
-    total = math.prod(shape) * mesh.size
+    total = math.prod(shape) * mesh.size()
     missing = total - int(sizes(ShardMap.of(shape, before, mesh)).sum())
-    group = mesh.extent(before.partial)
+    group = mesh.size(before.partial)
     return (missing + 2 * (group - 1) * (total // group)) * itemsize

@@ -133,12 +133,12 @@ class _Search:
 
     def _parts(self, extent: int, split: Split) -> Iterator[Split]:
         """Give a split by each run of its axes: without the last ones blocks grow, without the first ones they stay."""
-        block = split.block or even_share(extent, self.mesh.extent(split.axes))
+        block = split.block or even_share(extent, self.mesh.size(split.axes))
         for end in range(len(split.axes), 0, -1):
-            dropped = self.mesh.extent(split.axes[end:])
+            dropped = self.mesh.size(split.axes[end:])
             for begin in range(end):
                 axes = split.axes[begin:end]
-                even = even_share(extent, self.mesh.extent(axes))
+                even = even_share(extent, self.mesh.size(axes))
                 yield Split(axes, 0 if block * dropped == even else block * dropped)
 
     def _map(self, placement: Placement) -> ShardMap:
@@ -166,7 +166,7 @@ class _Search:
 
     def _all_reduce(self, before: Placement, after: Placement) -> ReshardStep:
         axes = tuple(axis for axis in before.partial if axis not in after.partial)
-        group = self.mesh.extent(axes)
+        group = self.mesh.size(axes)
         held = sizes(self._map(before))
         received = 2 * (group - 1) * int(held.sum()) // group
         largest = int(held.max())
@@ -180,7 +180,7 @@ class _Search:
         wanted = sizes(new)
         if not set(axes) <= set(after.axes) or (kept(old, new) != wanted).any():
             return None
-        others = self.mesh.extent(axes) - 1
+        others = self.mesh.size(axes) - 1
         return self._step("reduce_scatter", axes, before, after, others * int(wanted.sum()), others * int(wanted.max()))
 
     def _step(

@@ -66,7 +66,7 @@ def _consumed(factors: NodeFactors, dim: Factors, axes: Axes, mesh: Mesh) -> Ite
         while left == 1 and even and place + 1 < len(dim):
             place += 1
             left = factors.factors[dim[place]].extent
-        parts = mesh.extent(axis)
+        parts = mesh.size(axis)
         if not dim or factors.factors[dim[place]].role == WHOLE:
             return
         even = even and left % parts == 0
@@ -78,7 +78,7 @@ def _assignment(factors: NodeFactors, axes: Mapping[int, Axes], mesh: Mesh) -> A
     """Return what follows of axes for factors; None where shards of some axis would not be those of its placement."""
     extents: dict[int, int] = {}
     for factor, names in axes.items():
-        parts, mine = mesh.extent(names), factors.factors[factor]
+        parts, mine = mesh.size(names), factors.factors[factor]
         if mine.even and mine.extent % parts:
             return None
         extents[factor] = local_rows(mine.extent, parts)
@@ -110,7 +110,7 @@ def _axes_of(
     open_, outside, uneven = False, 1, False
     for factor in dim:
         mine, whole = axes.get(factor, ()), factors.factors[factor].extent
-        cut = whole % mesh.extent(mine) != 0
+        cut = whole % mesh.size(mine) != 0
         if (mine and (open_ or uneven)) or (cut and outside > 1):
             return None
         found += mine
@@ -118,6 +118,6 @@ def _axes_of(
         open_ = open_ or extents.get(factor, whole) > 1
         outside *= whole
     inside = prod(extents.get(each, factors.factors[each].extent) for each in dim)
-    if uneven and inside != local_rows(outside, mesh.extent(found)):
+    if uneven and inside != local_rows(outside, mesh.size(found)):
         return None
     return tuple(found)

@@ -81,13 +81,13 @@ def _reasons(sharded: ShardedGraph, node: Node, assignment: Assignment) -> Itera
         ] or ["which is reduced: each device has a part"]  # fmt: skip
         cuts = " and ".join(found) or "no operand"
         yield f"{', '.join(axes)}: {cuts}, {made[0] if factors.factors[factor].reduces else made[0] + ' of the result'}"
-        extent, parts = factors.factors[factor].extent, sharded.mesh.extent(axes)
+        extent, parts = factors.factors[factor].extent, sharded.mesh.size(axes)
         if extent % parts:
             yield f"  {lengths(extent, parts)}{', masked behind its end' if factors.factors[factor].reduces else ''}"
 
 
 def _cost(sharded: ShardedGraph, step: Step, value: Value) -> str:
-    moved = step.moved(value.type, sharded.mesh.extent)
+    moved = step.moved(value.type, sharded.mesh.size)
     cost = LINKS.cost(step.kind, sharded.mesh, step.axes, moved)
     model = "" if cost.measured else " (unmeasured)"
     costs = f"{amount(moved)} a device, {cost.seconds * 1e6:,.1f} us{model}" if moved else "nothing moves"
@@ -98,7 +98,7 @@ def _through_whole(sharded: ShardedGraph, step: Step, value: Value) -> str:
     """Say where a step brings all rows to every device, as shards before and behind it do not nest."""
     for extent, before, after in zip(value.type.shape, dims_of(step.before), dims_of(step.after), strict=True):
         if before != after and not nested(extent, before, after, sharded.mesh):
-            parts = lcm(*(sharded.mesh.extent(axes) for axes in (before, after)))
+            parts = lcm(*(sharded.mesh.size(axes) for axes in (before, after)))
             whole = f"{local_rows(extent, parts) * parts:,}"
             return f"; shards of {extent:,} rows do not nest, so all go everywhere: pad them to {whole}"
     return ""

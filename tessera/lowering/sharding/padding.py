@@ -85,7 +85,7 @@ def nested(extent: int, one: Axes, other: Axes, mesh: Mesh) -> bool:
     """
     coarse, fine = sorted((one, other), key=len)
     if fine[: len(coarse)] != coarse:
-        return extent % mesh.extent(one) == 0 and extent % mesh.extent(other) == 0
-    inner = mesh.extent(fine) // mesh.extent(coarse)
-    rows = local_rows(extent, mesh.extent(coarse))
-    return rows == extent or local_rows(extent, mesh.extent(fine)) * inner == rows
+        return extent % mesh.size(one) == 0 and extent % mesh.size(other) == 0
+    inner = mesh.size(fine) // mesh.size(coarse)
+    rows = local_rows(extent, mesh.size(coarse))
+    return rows == extent or local_rows(extent, mesh.size(fine)) * inner == rows

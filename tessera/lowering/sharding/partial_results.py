@@ -70,7 +70,7 @@ def cut_rows(factors: NodeFactors, assignment: Assignment, mesh: Mesh) -> list[C
         if factor.reduces and factor.role != CHOOSE:
             dims = [next((n for n, dim in enumerate(each) if number in dim), -1) for each in factors.operands]
             rows = assignment.extents[number]
-            found.append(CutRows(factor.role, axes, mesh.extent(axes), factor.extent, rows, tuple(dims), factor.even))
+            found.append(CutRows(factor.role, axes, mesh.size(axes), factor.extent, rows, tuple(dims), factor.even))
     return found
 
 

@@ -96,7 +96,7 @@ class _Partitioner:
         join = step.dim if step.kind in (ALL_GATHER, ALL_TO_ALL) else -1
         cut = step.to if step.kind == ALL_TO_ALL else step.dim if step.kind in _CUTTING else -1
         places = {name: dim for name, dim in (("join", join), ("cut", cut)) if dim >= 0}
-        leaves, parts = self.stacks.get(operand, 0), self.mesh.extent(step.axes)
+        leaves, parts = self.stacks.get(operand, 0), self.mesh.size(step.axes)
         after = local_type(value.type, step.after, self.mesh).shape
         if cut >= 0:
             operand = resized(self.builder, operand, cut + (leaves > 0), after[cut] * parts)
@@ -108,7 +108,7 @@ class _Partitioner:
     ) -> Value:
         return self.builder.add(
             "collective", [operand], None, operand.name,
-            kind=kind, axes=axes, parts=self.mesh.extent(axes), reduction=reduction, leaves=leaves, **places,
+            kind=kind, axes=axes, parts=self.mesh.size(axes), reduction=reduction, leaves=leaves, **places,
         )  # fmt: skip
 
     def _reduction(self, step: Step) -> str:
@@ -126,7 +126,7 @@ class _Partitioner:
                 operand = resized(self.builder, self._joined(operand, ALL_GATHER, before, join=dim), dim, extent)
         for dim, extent, _, after in changed:
             if after:
-                parts = self.mesh.extent(after)
+                parts = self.mesh.size(after)
                 padded = resized(self.builder, operand, dim, local_rows(extent, parts) * parts)
                 operand = self._joined(padded, SLICE, after, cut=dim)
         return operand
@@ -166,7 +166,7 @@ class _Partitioner:
         if not cut:
             return operands, node.attributes
         axes, rows, operand = assignment.axes[cut[0]], assignment.extents[cut[0]], _INDEXED[node.op]
-        parts, extent = self.mesh.extent(axes), factors.factors[cut[0]].extent
+        parts, extent = self.mesh.size(axes), factors.factors[cut[0]].extent
         with self._from(node):
             place = self.partial.place(axes, parts)
             shifted = index_of_owned(self.builder, operands[operand], place, rows, extent if extent % parts else 0)

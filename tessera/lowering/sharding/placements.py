@@ -34,9 +34,7 @@ def local_rows(extent: int, parts: int) -> int:
 
 def local_type(type_: Tensor, placement: Placement, mesh: Mesh) -> Tensor:
     """Return the type of one device's shard: that of the largest one, to which the others are padded."""
-    shape = tuple(
-        local_rows(size, mesh.extent(axes)) for size, axes in zip(type_.shape, dims_of(placement), strict=True)
-    )
+    shape = tuple(local_rows(size, mesh.size(axes)) for size, axes in zip(type_.shape, dims_of(placement), strict=True))
     return Tensor(type_.dtype, shape)
 
 
@@ -47,4 +45,4 @@ def text(type_: Tensor, placement: Placement) -> str:
 
 def divides(shape: Sequence[int], placement: Placement, mesh: Mesh) -> bool:
     """Return whether every extent is a multiple of the parts that it is cut into."""
-    return all(size % mesh.extent(axes) == 0 for size, axes in zip(shape, dims_of(placement), strict=True))
+    return all(size % mesh.size(axes) == 0 for size, axes in zip(shape, dims_of(placement), strict=True))

@@ -45,7 +45,7 @@ class SpreadGraph:
 
     def local_bytes(self, value: Value) -> int:
         """Return the bytes of a device's part of a value."""
-        extent = self.mesh.extent(self.sharded.placements[value].axes)
+        extent = self.mesh.size(self.sharded.placements[value].axes)
         return -(-value.type.bytes // extent)
 
     @cached_property
@@ -57,7 +57,7 @@ class SpreadGraph:
             if node.op in _FUSED:
                 found.append(0.0)
                 continue
-            parts = self.mesh.extent(self.sharded.choices[node].assignment.parts)
+            parts = self.mesh.size(self.sharded.choices[node].assignment.parts)
             moved = sum(value.type.bytes for value in (*node.operands, *node.results)) / parts
             found.append(max(operations(node) / parts / (domain.products * 1e12), moved / (domain.memory * 1e9)))
         return found
@@ -85,7 +85,7 @@ class SpreadGraph:
         found: list[tuple[int, PlannedCollective]] = []
         for each in inserted_collectives(self.sharded):
             times = 1 if each.step.axes == ("dp",) else self.micro_batches
-            sent = each.step.moved(each.value.type, self.mesh.extent)
+            sent = each.step.moved(each.value.type, self.mesh.size)
             cost = LINKS.cost(each.step.kind, self.mesh, each.step.axes, sent / times)
             if cost.seconds:
                 stage = self._stage_of[places[each.user]] if each.user in places else len(self.stages) - 1

@@ -83,13 +83,13 @@ def search_graph(
     found = _GraphSearch(source.name, graph, mesh, _batch_of(graph, batch), capacity)
     found.run()
     if not found.plans:
-        what = found.smallest or f"{source.name}: no dp x tp x pp = {mesh.size} divides its extents"
+        what = found.smallest or f"{source.name}: no dp x tp x pp = {mesh.size()} divides its extents"
         raise at_call(NoPlanFits(what, hint=found.remedy()))
     ranked = sorted(found.plans, key=lambda plan: plan.seconds)
     slower = [
         RejectedPlan(each.name, compared(each, ranked[0]), each.seconds, each.bytes_per_device) for each in ranked[1:]
     ]
-    return PlanSearch(source.name, mesh.size, tuple(ranked[:6]), (*slower, *found.rejected), found.tried, NOTES)
+    return PlanSearch(source.name, mesh.size(), tuple(ranked[:6]), (*slower, *found.rejected), found.tried, NOTES)
 
 
 def _example(given: object) -> object:
@@ -136,7 +136,7 @@ class _GraphSearch:
 
     def run(self) -> None:
         """Price every way."""
-        for dp, tp, pp in extents_of(self.mesh.size):
+        for dp, tp, pp in extents_of(self.mesh.size()):
             name = f"dp {dp} x tp {tp} x pp {pp}"
             reason = self._indivisible(dp)
             way = None if reason else self._cut(spread_over(self.mesh, dp, tp, pp))
@@ -166,7 +166,7 @@ class _GraphSearch:
         """Say how many devices would do, were everything cut evenly."""
         if not self._least:
             return "take a number of devices that divides the batch, or the inputs"
-        count = -(-self._least * self.mesh.size // self.capacity)
+        count = -(-self._least * self.mesh.size() // self.capacity)
         return f"cut evenly over {count:,} devices or more it would fit; a smaller batch needs less"
 
     def _indivisible(self, dp: int) -> str:
@@ -183,7 +183,7 @@ class _GraphSearch:
             value: Placement.replicated(len(value.type.shape)) for value in self.graph.inputs if value not in placements
         }
         best = self._priced(mesh, placements)
-        tp = mesh.extent("tp")
+        tp = mesh.size("tp")
         for _ in range(_PASSES if tp > 1 else 0):
             for group in self._groups():
                 for dimension in range(len(group[0].type.shape)):
@@ -233,7 +233,7 @@ class _GraphSearch:
         mesh, shape = way.mesh, PipelineShape(FORWARD, len(way.stages), way.micro_batches, rows)
         sending = LINKS.cost("send", mesh, ("pp",), way.sent_between)
         times = [StageTimes(kernels, 0.0, joining) for kernels, joining in way.stage_seconds()]
-        share = mesh.size // shape.stages
+        share = mesh.size() // shape.stages
         names = {
             stage: (f"stage {stage}, {named_devices(devices)}" if shape.stages > 1 else named_devices(devices), devices)
             for stage in range(shape.stages)
@@ -241,7 +241,7 @@ class _GraphSearch:
         }
         run = simulate(shape, times, sending.seconds, sending.sent, names, sending.basis)
         timeline = DeviceTimeline(
-            f"{self.name}: dp {mesh.extent('dp')} x tp {mesh.extent('tp')} x pp {shape.stages}",
+            f"{self.name}: dp {mesh.size('dp')} x tp {mesh.size('tp')} x pp {shape.stages}",
             VIRTUAL,
             run.rows,
             NOTES,

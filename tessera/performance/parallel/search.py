@@ -77,7 +77,7 @@ def search_transformer(model: Transformer, mesh: Mesh, capacity: int) -> PlanSea
         RejectedPlan(plan.name, compared(plan, best), plan.seconds, plan.bytes_per_device) for plan in others
     ]  # fmt: skip
     rejected = (*sorted(slower, key=lambda each: each.seconds), *found.impossible)
-    return PlanSearch(str(model), mesh.size, tuple(ranked), rejected, found.tried, NOTES)
+    return PlanSearch(str(model), mesh.size(), tuple(ranked), rejected, found.tried, NOTES)
 
 
 @dataclass
@@ -98,7 +98,7 @@ class _Search:
     def run(self) -> None:
         """Price every way."""
         misfits: list[RejectedPlan] = []
-        for dp, tp, pp in extents_of(self.mesh.size):
+        for dp, tp, pp in extents_of(self.mesh.size()):
             name = f"dp {dp} x tp {tp} x pp {pp}"
             reason = indivisible(self.model, dp, tp, pp)
             if reason:
@@ -133,7 +133,7 @@ class _Search:
         """Say how near the smallest way comes."""
         least = self.smallest
         if least is None:
-            return f"{self.model}: no dp x tp x pp = {self.mesh.size} divides its extents"
+            return f"{self.model}: no dp x tp x pp = {self.mesh.size()} divides its extents"
         return f"{self.model}: at least {_too_large(least)}, with {least.plan().name}"
 
 
@@ -170,7 +170,7 @@ def _too_large(way: SpreadTransformer) -> str:
 
 def _remedy(model: Transformer, mesh: Mesh, capacity: int) -> str:
     """Say how many devices would do."""
-    count = mesh.size * 2
+    count = mesh.size() * 2
     while count <= _MOST_DEVICES:
         more = Mesh(
             ("dp",), (count,), tuple(Device(SIMULATED, number) for number in range(count)), mesh.domains, mesh.memory
@@ -188,7 +188,7 @@ def _remedy(model: Transformer, mesh: Mesh, capacity: int) -> str:
 def simulated(way: SpreadTransformer) -> ParallelPlan:
     """Return the plan with a timeline: its pipeline on a virtual clock, and behind it the gradients."""
     plan, shape, cost = way.plan(), way.pipeline, way.sending
-    share = plan.mesh.size // shape.stages
+    share = plan.mesh.size() // shape.stages
     names = {
         stage: (f"stage {stage}, {named_devices(devices)}", devices)
         for stage in range(shape.stages)

@@ -47,11 +47,11 @@ class SpreadTransformer:
 
     @cached_property
     def _tp(self) -> int:
-        return self.mesh.extent("tp")
+        return self.mesh.size("tp")
 
     @cached_property
     def _dp(self) -> int:
-        return self.mesh.extent("dp")
+        return self.mesh.size("dp")
 
     @property
     def _layers(self) -> int:
@@ -113,7 +113,7 @@ class SpreadTransformer:
 
     def _moved(self, kind: str, axis: str, size: float) -> CollectiveCost:
         """Return the cost of a collective of an array of `size` bytes over one axis."""
-        ranks = self.mesh.extent(axis)
+        ranks = self.mesh.size(axis)
         share = 1.0 if kind == "send" else (ranks - 1) / ranks
         return LINKS.cost(kind, self.mesh, (axis,), share * size)
 

@@ -39,7 +39,7 @@ def evaluate_collective(node: Node, mesh: Mesh, held: Sequence[Numbers]) -> list
     """Return what each device has behind a collective, of what each has before it."""
     axes = cast("tuple[str, ...]", node.attributes["axes"])
     found: list[Numbers] = list(held)
-    for group in mesh.groups(axes):
+    for group in mesh.along(axes):
         made = _KINDS[str(node.attributes["kind"])](node, [held[rank] for rank in group])
         for rank, each in zip(group, made, strict=True):
             found[rank] = np.array(each, order="C")
@@ -141,7 +141,7 @@ def part_of(array: Numbers, dims: Dims, mesh: Mesh, rank: int) -> Numbers:
 
 def padded_part_of(array: Numbers, dims: Dims, mesh: Mesh, rank: int, fill: object) -> Numbers:
     """Return a device's part with the extents of the largest one; behind its end it is filled."""
-    shape = tuple(-(-size // mesh.extent(names)) for size, names in zip(array.shape, dims, strict=True))
+    shape = tuple(-(-size // mesh.size(names)) for size, names in zip(array.shape, dims, strict=True))
     found, part = np.full(shape, fill, array.dtype), part_of(array, dims, mesh, rank)
     found[tuple(map(slice, part.shape))] = part
     return found
@@ -150,7 +150,7 @@ def padded_part_of(array: Numbers, dims: Dims, mesh: Mesh, rank: int, fill: obje
 def whole_of(parts: Sequence[Numbers], type_: Tensor, dims: Dims, mesh: Mesh) -> Numbers:
     """Return the array that devices have parts of, padded or not; a place is taken from the first one that has it."""
     whole = np.empty(type_.shape, type_.dtype.numpy)
-    for rank in reversed(range(mesh.size)):
+    for rank in reversed(range(mesh.size())):
         places = _places(type_.shape, dims, mesh, rank)
         whole[places] = parts[rank][tuple(slice(each.stop - each.start) for each in places)]
     return whole
@@ -160,7 +160,7 @@ def _places(shape: Sequence[int], dims: Dims, mesh: Mesh, rank: int) -> tuple[sl
     """Return where a device's part lies in the whole."""
     found: list[slice] = []
     for size, names in zip(shape, dims, strict=True):
-        rows = -(-size // mesh.extent(names))
+        rows = -(-size // mesh.size(names))
         first = min(mesh.position(rank, names) * rows, size)
         found.append(slice(first, min(first + rows, size)))
     return tuple(found)

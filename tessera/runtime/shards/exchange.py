@@ -29,7 +29,7 @@ def shard(whole: Shard, shards: ShardMap) -> tuple[Shard, ...]:
     """Return copies of what each device holds of an array; along partial axes, the first holds it alone."""
     placement = shards.placement
     parts: list[Shard] = []
-    for rank in range(shards.mesh.size):
+    for rank in range(shards.mesh.size()):
         part = np.asarray(whole[open_index(shards, rank)])
         first = shards.mesh.position(rank, placement.partial) == 0
         parts.append(part.copy() if first else np.full_like(part, identity(placement.op, whole.dtype)))
@@ -73,8 +73,8 @@ class _Step:
     def moved(self) -> tuple[Shard, ...]:
         """Give each device its shard afterwards, from its own and those of its group."""
         if self.step.kind == "mask":
-            return tuple(self._masked(rank) for rank in range(self.mesh.size))
-        return tuple(self._gathered(rank) for rank in range(self.mesh.size))
+            return tuple(self._masked(rank) for rank in range(self.mesh.size()))
+        return tuple(self._gathered(rank) for rank in range(self.mesh.size()))
 
     def _masked(self, rank: int) -> Shard:
         mine = self.held[rank]
@@ -102,7 +102,7 @@ class _Step:
     def reduced(self) -> tuple[Shard, ...]:
         """Fold the contributions of each group in the order of its devices."""
         out: list[Shard] = []
-        for rank in range(self.mesh.size):
+        for rank in range(self.mesh.size()):
             there, _ = _common(self.before, rank, self.after, rank)
             group = self.mesh.group(rank, self.step.axes)
             folded = fold_leaves([self.held[source][there] for source in group], self.before.placement.op)

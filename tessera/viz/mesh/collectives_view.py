@@ -70,7 +70,7 @@ def collectives_model(executable: MeshExecutable) -> CollectivesModel:
     sharded, mesh = executable.sharded, executable.mesh
     producers = sharded.graph.producers
     found: list[CollectiveModel] = []
-    inserted = [each for each in inserted_collectives(sharded) if mesh.extent(each.step.axes) > 1]
+    inserted = [each for each in inserted_collectives(sharded) if mesh.size(each.step.axes) > 1]
     for number, each in enumerate(inserted):
         maker = producers.get(each.value)
         name = each.value.name or (f"%g{maker.ident}" if maker is not None else "an input")
@@ -80,7 +80,7 @@ def collectives_model(executable: MeshExecutable) -> CollectivesModel:
 
 def _collective(each: InsertedCollective, name: str, mesh: Mesh, *, pictured: bool) -> CollectiveModel:
     step = each.step
-    sent = step.moved(each.value.type, mesh.extent)
+    sent = step.moved(each.value.type, mesh.size)
     cost = LINKS.cost(step.kind, mesh, step.axes, sent)
     before, after = _array(each.before, name, mesh), _array(each.after, name, mesh)
     picture = result = None
@@ -102,12 +102,12 @@ def _array(kind: ShardedType, name: str, mesh: Mesh) -> ShardedArray | None:
 
 def pairwise(each: InsertedCollective, mesh: Mesh) -> tuple[Transfer, ...]:
     """Return what devices send each other to reduce: a slice of its contribution each, of all_reduce a result each."""
-    group_size = mesh.extent(each.step.axes)
+    group_size = mesh.size(each.step.axes)
     times = 2 if each.step.kind == "all_reduce" else 1
     size = times * each.before.bytes_on(mesh) // group_size
     return tuple(
         Transfer(source, destination, size)
-        for group in mesh.groups(each.step.axes) for source in group for destination in group
+        for group in mesh.along(each.step.axes) for source in group for destination in group
         if source != destination
     )  # fmt: skip
 

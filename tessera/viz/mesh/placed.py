@@ -10,7 +10,7 @@ def mesh_model(mesh: PlacedMesh) -> Mesh:
     """Return a mesh as it is drawn: each device in the smallest domain that it stands in."""
     domain = mesh.domains[0]
     devices = tuple(
-        Device(rank, mesh.coordinates(rank), f"{domain.name} {mesh.domain_of(rank)}") for rank in range(mesh.size)
+        Device(rank, mesh.coordinates(rank), f"{domain.name} {mesh.domain_of(rank)}") for rank in range(mesh.size())
     )
     axes = tuple(Axis(*each) for each in zip(mesh.axes, mesh.shape, strict=True))
     *_, largest = mesh.domains
@@ -23,7 +23,7 @@ def array_model(tensor: Tensor) -> ShardedArray | None:
     shards = tensor.map
     if not all(each.contiguous for each in shards.pieces):
         return None
-    blocks = tuple(_block(shards, rank) for rank in range(tensor.mesh.size))
+    blocks = tuple(_block(shards, rank) for rank in range(tensor.mesh.size()))
     spec = tuple(split.axes for split in tensor.placement.splits)
     kind = tensor.type.dtype
     return ShardedArray(

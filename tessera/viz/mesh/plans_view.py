@@ -63,7 +63,7 @@ def parallel(x: PlanSearch | ParallelPlan) -> "PlansView":
     Raises NothingToShow for what is neither a search nor a plan.
     """
     if isinstance(x, ParallelPlan):
-        x = PlanSearch(x.model, x.mesh.size, (x,), (), 1)
+        x = PlanSearch(x.model, x.mesh.size(), (x,), (), 1)
     if not isinstance(x, PlanSearch):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise NothingToShow("parallel() shows plans, and this is none", hint="give what dist.plan.search returns")
     return PlansView(x)

@@ -47,14 +47,20 @@ def test_coordinates_are_in_row_major_order():
 def test_groups_along_axes():
     mesh = Mesh.of(("dp", "tp", "pp"), range(24), (4, 3, 2))
     table = np.arange(24).reshape(4, 3, 2)
-    assert mesh.groups(("tp",)) == tuple(tuple(table[a, :, b].tolist()) for a in range(4) for b in range(2))
-    assert mesh.groups(("dp", "pp"))[1] == tuple(table[:, 1, :].reshape(-1).tolist())
+    assert mesh.along(("tp",)) == tuple(tuple(table[a, :, b].tolist()) for a in range(4) for b in range(2))
+    assert mesh.along(("dp", "pp"))[1] == tuple(table[:, 1, :].reshape(-1).tolist())
     # The last named axis is fastest, whatever the order of the mesh.
-    assert mesh.groups(("pp", "dp"))[1] == tuple(table[:, 1, :].T.reshape(-1).tolist())
-    assert mesh.groups(()) == tuple((rank,) for rank in range(24))
-    assert sorted(rank for group in mesh.groups(("dp", "tp")) for rank in group) == list(range(24))
+    assert mesh.along(("pp", "dp"))[1] == tuple(table[:, 1, :].T.reshape(-1).tolist())
+    assert mesh.along("tp") == mesh.along(("tp",))
+    assert mesh.along(()) == tuple((rank,) for rank in range(24))
+    assert sorted(rank for group in mesh.along(("dp", "tp")) for rank in group) == list(range(24))
     for rank in range(24):
         assert mesh.group(rank, ("tp", "dp"))[mesh.position(rank, ("tp", "dp"))] == rank
+
+
+def test_sizes():
+    mesh = Mesh.of(("dp", "tp", "pp"), range(24), (4, 3, 2))
+    assert (mesh.size(), mesh.size("tp"), mesh.size(("dp", "pp")), mesh.size(())) == (24, 3, 8, 1)
 
 
 def test_parts_of_a_mesh():
@@ -109,5 +115,5 @@ def test_what_makes_no_mesh(axes: object, devices: list[object], shape: object, 
 
 def test_an_axis_that_there_is_not():
     with pytest.raises(BadMesh, match="the mesh has no axis 'pp'") as raised:
-        Mesh.of(("dp", "tp"), range(4)).extent("pp")
+        Mesh.of(("dp", "tp"), range(4)).size("pp")
     assert raised.value.hint == "its axes are dp, tp"

@@ -43,7 +43,7 @@ def test_maps_go_both_ways(given_placement: tuple[tuple[int, ...], Placement]):
     shape, placement = given_placement
     shards = ShardMap.of(shape, placement, MESH)
     whole: NDArray[np.int64] = np.arange(math.prod(shape)).reshape(shape)
-    held = {rank: part_of(whole, shards, rank) for rank in range(MESH.size)}
+    held = {rank: part_of(whole, shards, rank) for rank in range(MESH.size())}
     for index in itertools.product(*map(range, shape)):
         ranks = shards.ranks_of(index)
         assert len(ranks) == shards.replicas
@@ -56,7 +56,7 @@ def test_maps_go_both_ways(given_placement: tuple[tuple[int, ...], Placement]):
         assert all(a <= b for a, b in zip(part.shape, shards.padded_shape, strict=True))
     assert sum(part.size for part in held.values()) == whole.size * shards.replicas
     ranks = [rank for _, holders in shards.shards() for rank in holders]
-    assert sorted(ranks) == list(range(MESH.size))
+    assert sorted(ranks) == list(range(MESH.size()))
 
 
 def test_several_axes_on_one_dimension_the_first_slowest():

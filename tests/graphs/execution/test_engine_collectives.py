@@ -59,7 +59,7 @@ def compare(node: Node, mesh: Mesh, engine: RankEngine, parts: list[np.ndarray])
 
     given = [flat(operand(place(part, rank), "x")) for rank, part in enumerate(parts)]
     outs = [flat(operand(place(np.zeros_like(each), rank), "y")) for rank, each in enumerate(wanted)]
-    for out, value in zip(outs, run_collective(node, engine, mesh.groups(("tp",)), given, outs), strict=True):
+    for out, value in zip(outs, run_collective(node, engine, mesh.along(("tp",)), given, outs), strict=True):
         copy_here(out, value)
     for out, each in zip(outs, wanted, strict=True):
         found = interpreted_gpus.on_host(out) if isinstance(out, DeviceArray) else out
@@ -74,7 +74,7 @@ def compare(node: Node, mesh: Mesh, engine: RankEngine, parts: list[np.ndarray])
 def test_on_gpus(monkeypatch: pytest.MonkeyPatch, mesh: Mesh, attributes: dict[str, Any]):
     interpreted_gpus.install(monkeypatch, 4)
     node = collective(f32, SHAPE, 2, attributes)
-    compare(node, mesh, GpuEngine(range(mesh.size)), [drawn(f32, SHAPE, rank) for rank in range(mesh.size)])
+    compare(node, mesh, GpuEngine(range(mesh.size())), [drawn(f32, SHAPE, rank) for rank in range(mesh.size())])
 
 
 @pytest.mark.parametrize("attributes", CASES, ids=str)

@@ -34,7 +34,7 @@ def compared(
     verify(local)
     places = [dims_of(sharded.placements[value]) for value in graph.inputs]
     inputs = [
-        [part_of(x, dims, mesh, rank) for x, dims in zip(arrays, places, strict=True)] for rank in range(mesh.size)
+        [part_of(x, dims, mesh, rank) for x, dims in zip(arrays, places, strict=True)] for rank in range(mesh.size())
     ]
     made = [outputs[0] for outputs in evaluate_on_mesh(local, mesh, inputs)]
     found = whole_of(made, graph.outputs[0].type, dims_of(sharded.outputs[0]), mesh)
@@ -62,7 +62,7 @@ def test_takes_the_bits_that_one_device_takes(
 ):
     mesh = Mesh.of(tuple("abc"[: len(shape)]), range(int(np.prod(shape))), shape)
     axes = tuple(data.draw(st.permutations(mesh.axes)))[: data.draw(st.integers(1, len(shape)))]
-    rows, kind = each * mesh.extent(axes), i32 if small else i64
+    rows, kind = each * mesh.size(axes), i32 if small else i64
     index = np.array(data.draw(st.lists(st.integers(-3, rows + 3), min_size=1, max_size=7)), kind.numpy)
     graph = graph_of(lambda b, t, i: b.gather(t, i), (dtype, (rows, width)), (kind, index.shape))
     table, _ = graph.inputs
@@ -74,7 +74,7 @@ def test_takes_the_bits_that_one_device_takes(
 def test_adds_to_the_rows_of_each_device(shape: tuple[int, ...], dtype: DType, each: int, data: st.DataObject):
     mesh = Mesh.of(tuple("abc"[: len(shape)]), range(int(np.prod(shape))), shape)
     axes = tuple(data.draw(st.permutations(mesh.axes)))[: data.draw(st.integers(1, len(shape)))]
-    rows = each * mesh.extent(axes)
+    rows = each * mesh.size(axes)
     index = np.array(data.draw(st.lists(st.integers(-3, rows + 3), min_size=1, max_size=9)), np.int64)
     values = np.random.default_rng(1).normal(size=(len(index), 2)).astype(dtype.numpy)
     graph = graph_of(lambda b, i, x: b.scatter_add(i, x, rows), (i64, index.shape), (dtype, values.shape))

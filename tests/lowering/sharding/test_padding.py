@@ -23,7 +23,7 @@ MESH = Mesh.of(("dp", "tp"), range(6), (2, 3))
 @pytest.mark.parametrize("axes", [("tp",), ("dp", "tp"), ("tp", "dp")])
 @pytest.mark.parametrize("extent", [1, 5, 6, 13])
 def test_rows_past_the_end_are_chosen_away(axes: tuple[str, ...], extent: int):
-    parts = MESH.extent(axes)
+    parts = MESH.size(axes)
     rows = -(-extent // parts)
 
     def make(b: GraphBuilder, x: Value) -> Value:
@@ -32,7 +32,7 @@ def test_rows_past_the_end_are_chosen_away(axes: tuple[str, ...], extent: int):
 
     graph = graph_of(make, (f32, (2, rows)))
     verify(graph)
-    made = evaluate_on_mesh(graph, MESH, [[np.full((2, rows), np.nan, np.float32)]] * MESH.size)
+    made = evaluate_on_mesh(graph, MESH, [[np.full((2, rows), np.nan, np.float32)]] * MESH.size())
     for rank, (found,) in enumerate(made):
         there = np.arange(rows) < extent - MESH.position(rank, axes) * rows
         assert_same_bits(found, np.where(there, np.float32(np.nan), np.float32(-0.0))[None].repeat(2, 0))

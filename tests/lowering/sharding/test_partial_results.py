@@ -39,7 +39,7 @@ def on_mesh(graph: Graph, parts: Sequence[Placement], arrays: Sequence[Numbers],
     verify(local)
     held = [
         [padded_part_of(x, dims_of(each), mesh, rank, poison(x)) for x, each in zip(arrays, parts, strict=True)]
-        for rank in range(mesh.size)
+        for rank in range(mesh.size())
     ]
     made = evaluate_on_mesh(local, mesh, held)
     return [

@@ -39,7 +39,7 @@ def checked(sharded: ShardedGraph, arrays: list[Numbers], *, exact: bool = True)
             padded_part_of(x, dims_of(sharded.placements[value]), mesh, rank, poison(x))
             for x, value in zip(arrays, sharded.graph.inputs, strict=True)
         ]
-        for rank in range(mesh.size)
+        for rank in range(mesh.size())
     ]
     made = evaluate_on_mesh(local, mesh, inputs)
     wanted = evaluate(sharded.graph, arrays)

@@ -41,7 +41,7 @@ def of(*dims: str, partial: str = "") -> Placement:
 )
 def test_steps(current: Placement, wanted: Placement, kinds: list[str], moved: int):
     assert [str(step) for step in steps_between(current, wanted)] == kinds
-    assert moved_between(current, wanted, TYPE, MESH.extent) == moved
+    assert moved_between(current, wanted, TYPE, MESH.size) == moved
 
 
 AXES = ("a", "b", "c")

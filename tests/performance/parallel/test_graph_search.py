@@ -55,7 +55,7 @@ def test_layers_of_a_stack_are_cut_alike_and_make_stages():
 
 def test_arrays_are_examples_too():
     x, w, v = (np.zeros(shape, np.float32) for shape in ((16, 8), (8, 32), (32, 8)))
-    assert search_graph(mlp, Mesh.of("dp", range(2)), (x, w, v), ("x",), 1 << 30).best.mesh.size == 2
+    assert search_graph(mlp, Mesh.of("dp", range(2)), (x, w, v), ("x",), 1 << 30).best.mesh.size() == 2
 
 
 def test_what_cannot_be_planned():

@@ -57,7 +57,7 @@ def test_bytes_between_pairs_are_those_that_are_sent():
     executable = on_mesh(mlp, arrays(line(72, 8), stored=False, rows=72), "collectives")
     (each,) = inserted_collectives(executable.sharded)
     moved = pairwise(each, executable.mesh)
-    sent = each.step.moved(each.value.type, executable.mesh.extent)
+    sent = each.step.moved(each.value.type, executable.mesh.size)
     for device in (0, 71):
         assert sum(one.size for one in moved if one.source == device) == sent
 
