@@ -62,8 +62,8 @@ class Mesh(PlacedMesh):
         extents = ", ".join(f"{axis}={extent}" for axis, extent in zip(self.axes, self.shape, strict=True))
         named = self.substituted or self.devices
         count = len(self.simulated)
-        real = "" if not count else ", all simulated" if count == self.size else f", {count} of them simulated"
-        return f"mesh({extents}), {counted(self.size, 'device')}{real}: {ranges(named)}"
+        real = "" if not count else ", all simulated" if count == self.size() else f", {count} of them simulated"
+        return f"mesh({extents}), {counted(self.size(), 'device')}{real}: {ranges(named)}"
 
     __repr__ = __str__
 
