@@ -55,7 +55,7 @@ _DEFINED_IN: Final = {
     "timeline": "tessera.viz.profile.timeline",
     "workbench": "tessera.viz.workbenches.view",
 }
-"""Modules of the public functions, imported on first use."""
+"""Modules of the public functions, imported on first use; `explain_reduction` returns a picture, the others views."""
 
 __all__ = [
     "collectives",
@@ -65,7 +65,6 @@ __all__ = [
     "diff",
     "edit",
     "explain",
-    "explain_reduction",
     "explore",
     "film",
     "fusion",
