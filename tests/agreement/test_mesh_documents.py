@@ -76,7 +76,7 @@ def mesh() -> dist.Mesh:
 @pytest.mark.parametrize(("name", "shape"), [("mesh", (4, 9, 2)), ("mesh_72", (6, 4, 3))])
 def test_meshes_say_what_is_simulated(run: Run, name: str, shape: tuple[int, ...], capsys: pytest.CaptureFixture[str]):
     made = run(DISTRIBUTED[name]).mesh
-    assert (made.size, made.shape) == (72, shape)
+    assert (made.size(), made.shape) == (72, shape)
     assert "72 devices, all simulated" in capsys.readouterr().out
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COMPILER = "Inside the compiler"
+COMPILER, MESHES = "Inside the compiler", "Meshes of devices"
+COLUMNS = {COMPILER: 4, MESHES: 6}
 
 
 def rows() -> list[tuple[str, list[str]]]:
@@ -26,18 +27,20 @@ def words(term: str) -> str:
     return re.split(r"[(\[]", code[1])[0] if code else term
 
 
-LANGUAGE = [words(cells[0]) for heading, cells in rows() if heading != COMPILER]
+LANGUAGE = [words(cells[0]) for heading, cells in rows() if heading not in COLUMNS]
+ON_MESHES = [words(cells[0]) for heading, cells in rows() if heading == MESHES]
 INSIDE = [words(cells[0]) for heading, cells in rows() if heading == COMPILER]
 
 
 def test_the_tables_are_found():
     assert len(LANGUAGE) > 30
+    assert len(ON_MESHES) > 10
     assert len(INSIDE) > 10
 
 
 def test_every_row_fills_its_table():
     for heading, cells in rows():
-        assert len(cells) == (4 if heading == COMPILER else 5), cells
+        assert len(cells) == COLUMNS.get(heading, 5), cells
         assert all(cells[:-1]), f"{cells[0]}: say – where a language has no such thing"
 
 
@@ -49,6 +52,12 @@ def test_a_term_has_one_row():
 @pytest.mark.parametrize("term", LANGUAGE)
 def test_the_language_page_uses_the_term(term: str):
     assert term in (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("term", ON_MESHES)
+def test_the_pages_on_meshes_use_the_term(term: str):
+    pages = [ROOT / "docs" / name for name in ("meshes.md", "collectives.md", "graphs.md", "compiler.md")]
+    assert any(term in page.read_text(encoding="utf-8") for page in pages)
 
 
 @pytest.mark.parametrize("term", INSIDE)
