@@ -2,9 +2,11 @@
 
 %S[i, j] = sum_k %Q[i, k] * %K[j, k]
 %e[i, j] = exp((%S[i, j] - %m[i]))
+%y[i, j] = all_reduce(%p[i, j], sum over tp)
 """
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from tessera.core.graph.expr import to_text
 from tessera.core.graph.graph import Graph, Node, Value
@@ -37,6 +39,8 @@ def node_text(node: Node, names: Names) -> str:
         return f"{head}{_name(node.operands[0], names)}{f'[{index}]' if index else ''}{outside}"
     if node.op == "iota":
         return f"{head}{axis_name(0)}"
+    if node.op == "collective":
+        return f"{head}{node.attributes['kind']}({operands[0]}{_collective(node)})"
     results = ", ".join(_element(value, names, range(len(value.type.shape))) for value in node.results)
     axis = f", axis {node.attributes['axis']}" if "axis" in node.attributes else ""
     return f"{results} = {node.op}({', '.join(operands)}{axis})"
@@ -79,6 +83,17 @@ def _contraction(node: Node, names: Names) -> str:
                for value, labels in zip(node.operands, (left, right), strict=True)]  # fmt: skip
     head = _element(node.results[0], names, [places[label] for label in result])
     return f"{head} = {f'sum_{over} ' if over else ''}{' * '.join(factors)}"
+
+
+def _collective(node: Node) -> str:
+    """Return how a collective combines what devices hold, over which axes of the mesh: `, sum over tp`."""
+    attributes = node.attributes
+    over = f"over {', '.join(cast('tuple[str, ...]', attributes['axes']))}"
+    words = [f"{attributes['reduction']} {over}" if attributes.get("reduction") else over]
+    words += [f"{name} {axis_name(cast('int', attributes[name]))}" for name in ("join", "cut") if name in attributes]
+    leaves = cast("int", attributes.get("leaves", 0))
+    words += [f"{leaves} {'leaf' if leaves == 1 else 'leaves'}"] if leaves else []
+    return "".join(f", {word}" for word in words)
 
 
 def _affine(affine: Affine) -> str:

@@ -1,12 +1,18 @@
 """Nodes as equations between elements."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 import pytest
 
 from support.gradients import Make, graph_of
+from support.operators import Array
+from tessera import dist
+from tessera.api.graph import module
 from tessera.core.base.dtypes import DType, f32, i64
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Origin, Value
 from tessera.core.graph.index_maps import window
+from tessera.core.placement.mesh import Mesh
 from tessera.viz.operators.index_notation import axis_name, node_text, operator_of, signature
 from tessera.viz.operators.names import value_names
 
@@ -59,3 +65,28 @@ def test_letters_and_heads():
     assert "".join(map(axis_name, range(4))) + axis_name(20) == "ijkla20"
     graph = graph_of(lambda b, x: b.unary("exp", x), (f32, (3,)))
     assert signature(graph, value_names(graph)) == "g(%x0: f32[3])"
+
+
+def product(x: Array, w: Array) -> Array:
+    return x @ w
+
+
+@pytest.mark.parametrize(
+    ("layouts", "lines"),
+    [
+        ((dist.Block((None, "tp")), dist.Block("tp")), ["all_reduce(%g3[i, j, k], sum over tp, 2 leaves)"]),
+        ((dist.Block("dp"), dist.Block("tp")), ["slice(%x[i, j], over tp, cut j)", "sum over tp, 2 leaves)"]),
+        ((dist.Block(("dp", "tp")), dist.Block((None, "tp"))), ["all_gather(%x[i, j], over tp, join j)"]),
+    ],
+    ids=["sums", "slices", "gathers"],
+)
+def test_collectives_say_what_they_combine_and_over_which_axes(
+    layouts: tuple[dist.ShardSpec, dist.ShardSpec], lines: list[str]
+):
+    mesh = Mesh.of(("dp", "tp"), range(8), (2, 4))
+    x, w = (dist.tensor((16, 16), layout, mesh) for layout in layouts)
+    executable = module("product")(product).executable_for(x, w)
+    graph = executable.simplified
+    text = "\n".join(node_text(node, value_names(graph)) for node in graph.nodes)
+    for line in lines:
+        assert line in text, text
