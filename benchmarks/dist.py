@@ -2,7 +2,9 @@
 
 shards: all-reduce of 64 MiB of f32 over 2, 4 and 8 shards of the CPU, beside NumPy: a thread a shard, which adds its
     slice of all inputs in the same tree, in blocks that stay in the cache, into a result that all share
-launches: of tasks that do nothing, over 72 simulated ranks and over 8 threads
+launches: of tasks that do nothing, over 72 simulated ranks and over 8 threads; index launches of 72 points
+steps: host time of a step of six small layers with gradients: on one device, and cut over simulated meshes; a pipeline
+    of two stages beside it
 layers: placements of a transformer of 96 layers with its gradients, over 2 x 4 devices, and the graph of one device
 """
 
@@ -22,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tessera
-from tessera import op
+from tessera import dist, op
 from tessera.core.base import dtypes
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.placement.fold_plans import slice_of
@@ -142,9 +144,58 @@ def launches() -> dict[str, float]:
         "72 simulated ranks, only time passes": per_call(lambda: simulated.launch(None), 20000),
         "72 simulated ranks, each calls a function": per_call(lambda: simulated.launch(nothing), 5000),
         "8 threads": per_call(lambda: threads.launch(nothing).result(), 200),
+        "72 points of an index launch": per_call(index_launch_of(72), 50),
     }
     threads.stop()
     return figures
+
+
+def index_launch_of(points: int) -> Callable[[], object]:
+    """Return an index launch whose points do nothing."""
+    mesh = Mesh.of("tp", range(points))
+    x = dist.array(np.zeros((points, 4), np.float32), dist.Block("tp"), mesh)
+
+    def point(x: Any) -> None:
+        del x
+
+    point.__annotations__ = {"x": tessera.Region[tessera.read]}
+    launch = tessera.index_launch("tp")(point)
+    return lambda: launch(x)
+
+
+def steps() -> dict[str, float]:
+    """Microseconds of a step per device: the best of some rounds, each of many calls."""
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((64, 64), np.float32) / 8 for _ in range(6)]
+    x = rng.standard_normal((32, 64), np.float32)
+
+    def apply(weights: Any, x: Any) -> Any:
+        for weight in weights:
+            x = op.gelu(x @ weight)
+        return x
+
+    def loss(weights: Any, x: Any) -> Any:
+        return op.mean(apply(weights, x) ** 2)
+
+    step = tessera.value_and_grad(loss)
+    figures = {"one device": _microseconds(lambda: step(weights, x))}
+    for shape in ((1, 1), (2, 1), (2, 4)):
+        mesh = Mesh.of(("dp", "tp"), range(shape[0] * shape[1]), shape)
+        layouts = [dist.ShardSpec("col", "tp"), dist.ShardSpec("row", "tp")] * 3
+        cut = [dist.array(weight, layout, mesh) for weight, layout in zip(weights, layouts, strict=True)]
+        rows = dist.array(x, dist.Block("dp"), mesh)
+        figures[f"{mesh.size()} of a mesh"] = _microseconds(lambda w=cut, x=rows: step(w, x)) / mesh.size()
+    pipe = tessera.pipeline([apply, apply], mesh=Mesh.of("pp", range(2)), micro_batches=4)
+    halves = [weights[:3], weights[3:]]
+    trained = pipe.value_and_grad(lambda y, target: op.mean((y - target) ** 2))
+    figures["two stages, four micro-batches"] = _microseconds(lambda: trained(halves, x, x)) / 2
+    return figures
+
+
+def _microseconds(run: Callable[[], object]) -> float:
+    run()
+    calls = [milliseconds(lambda: [run() for _ in range(20)]) / 20 for _ in range(ROUNDS)]
+    return min(calls) * 1e3
 
 
 def block(p: dict[str, Any], x: Any) -> Any:
@@ -198,7 +249,7 @@ def main() -> None:
         "date": time.strftime("%Y-%m-%d"), "processor": platform.processor() or platform.machine(), "cores": cores(),
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
         "all_reduce of 64 MiB, ms": {f"{ranks} shards": shards(ranks) for ranks in (2, 4, 8)},
-        "launches, us": launches(), "96 layers with gradients": layers(96),
+        "launches, us": launches(), "steps, us per device": steps(), "96 layers with gradients": layers(96),
     }  # fmt: skip
     text = json.dumps(figures, indent=1)
     if len(sys.argv) > 1:

@@ -249,7 +249,7 @@ class _Points:
         seen, tensor = self._seen_placement(each), each.tensor
         if each.parameter.privilege == "read":
             return tensor if seen == tensor.placement else tensor.reshard(seen)
-        if each.parameter.privilege == "update" and tensor.stored:
+        if tensor.stored and (each.parameter.privilege == "update" or self._may_write_parts(each)):
             return tensor.reshard(seen)
         made = Tensor(ShardedType(tensor.type.dtype, tensor.shape, seen), self.mesh, tensor.name)
         made.allocate()
@@ -258,6 +258,11 @@ class _Points:
             for rank in self.ranks:
                 store(made.shard(rank), nothing)
         return made
+
+    def _may_write_parts(self, each: Access) -> bool:
+        """Return whether what a point writes may be less than all: of a function of the host nothing is known."""
+        compiled = isinstance(self.over.function, Kernel) or hasattr(self.over.function, "function")
+        return each.parameter.privilege == "write" and not compiled
 
     def _point_function(self) -> Function:
         function = self.over.function

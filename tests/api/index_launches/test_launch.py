@@ -200,6 +200,21 @@ def test_any_function_is_launched_with_numpy_shards():
     assert report.results == [float(part.sum()) * 2 for part in x.parts("tp")]
 
 
+def test_a_function_may_write_a_part_of_what_it_may_write():
+    """Elements that it leaves alone keep their values, and it sees them, as with arrays of NumPy."""
+    mesh = dist.Mesh(axes="tp", devices=range(4))
+    x = dist.array(np.arange(8.0).reshape(8, 1) + np.arange(3.0), dist.Block("tp"), mesh)
+    want = np.asarray(x)
+    want[::2] = 10 * want[1::2]
+
+    def point(x: np.ndarray) -> None:
+        x[0] = 10 * x[1]
+
+    point.__annotations__ = {"x": tessera.Region[tessera.write]}
+    tessera.index_launch("tp")(point)(x)
+    np.testing.assert_array_equal(np.asarray(x), want)
+
+
 def test_each_shard_is_computed_once():
     """Along axes that neither the launch nor an argument knows, devices hold the same."""
     mesh = dist.Mesh(("dp", "tp"), range(12), (4, 3))
