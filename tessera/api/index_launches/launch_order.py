@@ -43,6 +43,7 @@ class _Launch:
 
     def run(self, stop: threading.Event) -> None:
         """Run in this thread, once the others have ended."""
+        _RUNNING.launch = self
         try:
             with stoppable(stop):
                 _wait_for(self.before_compute)
@@ -62,7 +63,16 @@ class _Launch:
             self.ended.set()
 
     def wait(self) -> None:
-        """Wait until it has ended; raise what it raised."""
+        """Wait until it has ended; raise what it raised.
+
+        A launch that uses a tensor waits for no other launch: it began after those that it depends on, and those that
+        were launched later wait for it.
+        """
+        if _RUNNING.launch is None:
+            self.wait_to_end()
+
+    def wait_to_end(self) -> None:
+        """Wait until it has ended, in other launches too; raise what it raised."""
         while not self.ended.wait(LOOK):
             raise_if_stopped()
         if self.failure is not None:
@@ -71,7 +81,16 @@ class _Launch:
 
 def _wait_for(launches: Sequence[_Launch]) -> None:
     for each in launches:
-        each.wait()
+        each.wait_to_end()
+
+
+class _Running(threading.local):
+    """The launch that this thread runs."""
+
+    launch: _Launch | None = None
+
+
+_RUNNING: Final = _Running()
 
 
 @dataclass(eq=False)
@@ -97,8 +116,7 @@ class LaunchScope:
 
     def finish(self) -> None:
         """Wait for all of them; raise what the first that failed raised."""
-        for each in self.launches:
-            each.wait()
+        _wait_for(self.launches)
 
     def cancel(self) -> None:
         """Stop all of them."""

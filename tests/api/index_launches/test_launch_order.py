@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import tessera
 from tessera import dist
 from tessera.api.index_launches.launch_order import overlapped_launches
+from tessera.api.source_module import compile_source
 from tessera.core.errors.catalog import ArgumentType
 
 Part = NDArray[np.float32]
@@ -142,3 +143,26 @@ def test_outside_of_a_scope_a_launch_has_ended():
     over(copies, "read", "write")(x, y)
     assert np.asarray(y).tolist() == [1] * 4
     assert (x.uses, y.uses) == ([], [])
+
+
+KERNELS = """
+@kernel(target="interpret")
+def double(A: mut f32[n/tp]):
+    A[:] = 2 * A
+
+@kernel(target="interpret")
+def add_first(A: f32[n], B: mut f32[n/tp]):
+    B[:] = B + A[0]
+"""
+
+
+def test_launches_that_copy_what_they_use_wait_for_no_launch_after_them():
+    """Their own use of a tensor, and those of later launches, are noted before they begin."""
+    module = compile_source(KERNELS)
+    x, y = tensor(3), tensor(1)
+    with overlapped_launches():
+        for _ in range(2):
+            tessera.index_launch("tp")(module.double)(x)  # a copy of what it updates
+            tessera.index_launch("tp")(module.add_first)(x, y)  # gathers x, which the next launch writes
+    assert np.asarray(x).tolist() == [12] * 4
+    assert np.asarray(y).tolist() == [1 + 6 + 12] * 4
