@@ -33,7 +33,7 @@ from tessera.runtime.arrays.pointers import address
 from tessera.runtime.binding.current_stream import ArgumentStreams
 from tessera.runtime.driver import driver as door
 from tessera.runtime.memory.device_arrays import device_of, is_on_device
-from tessera.runtime.memory.device_shards import HostShard, Shard, copied, new_shard, on, on_host, store
+from tessera.runtime.memory.device_shards import HostShard, Shard, copied, new_shard, on, on_host, shard_of, store
 from tessera.runtime.memory.operands import operand, packed
 from tessera.runtime.memory.owned import DeviceArray
 from tessera.runtime.shards.exchange import exchange, open_index
@@ -188,11 +188,16 @@ class Tensor(MeshArray):
         except ValueError:
             what = f"an array of shape {given.shape} does not fill {self.label}"
             raise at_call(BadShardSpec(what, hint=f"give it the shape {self.shape}")) from None
-        self.allocate()
-        nothing = identity(self.placement.op, self.dtype)
-        first = len(self.shape)
+        if not self.stored:
+            self._require_memory()
+        nothing, first = identity(self.placement.op, self.dtype), len(self.shape)
         for key, rank in {self._key(rank): rank for rank in range(self.mesh.size())}.items():
-            store(self._shards[key], given[open_index(self.map, rank)] if key[first] == 0 else nothing)
+            values = given[open_index(self.map, rank)] if key[first] == 0 else nothing
+            if key in self._shards:
+                store(self._shards[key], values)
+            else:
+                shape = self.map.local_shape(rank)
+                self._shards[key] = shard_of(self.mesh.devices[rank], values, shape, self.dtype)
 
     def __iter__(self) -> Iterator[HostShard]:
         return iter(np.asarray(self))

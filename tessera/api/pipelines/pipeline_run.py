@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tessera.api.pipelines.stage import Loss, Stage, Tree, holds_short_floats
+from tessera.api.pipelines.stage import Loss, Stage, Transfer, Tree, holds_short_floats
 from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import dtype_of
 from tessera.core.errors.catalog import BadPipeline
@@ -30,8 +30,8 @@ class MicroBatches:
     inputs: of each stage by (stage, micro-batch), until they went backwards; cotangents: of what stages returned
     """
 
-    inputs: dict[tuple[int, int], Tree] = field(default_factory=dict[tuple[int, int], Tree])
-    cotangents: dict[tuple[int, int], Tree] = field(default_factory=dict[tuple[int, int], Tree])
+    inputs: dict[tuple[int, int], Transfer] = field(default_factory=dict[tuple[int, int], Transfer])
+    cotangents: dict[tuple[int, int], Transfer] = field(default_factory=dict[tuple[int, int], Transfer])
 
 
 class PipelineRun:
@@ -65,20 +65,20 @@ class PipelineRun:
         results: list[Tree] = [None] * self.micro_batches
         for number, piece in self.order(FORWARD):
             stage, batch = self.stages[number], piece.micro_batch
-            value = batches[batch] if number == 0 else self.under_way.inputs.pop((number, batch))
             with _noted(stage, batch):
+                value = batches[batch] if number == 0 else self.under_way.inputs.pop((number, batch)).arrived()
                 result = stage.forward(self.parameters[number], value)
             if stage is self.stages[-1]:
                 results[batch] = result
             else:
-                self.under_way.inputs[number + 1, batch] = self.stages[number + 1].received(result)
+                self.under_way.inputs[number + 1, batch] = self.stages[number + 1].receiving(result)
         return results[0] if self.micro_batches == 1 else _joined(results)
 
     def forward_and_backward(self, x: Tree, target: Tree, loss: Loss, schedule: str) -> tuple[Tree, list[Tree]]:
         """Return the loss, and the gradients by the parameters of each stage."""
         batches, targets = self.cut(x, self.stages[0], "x"), self.cut(target, self.stages[-1], "target")
         for batch, value in enumerate(batches):
-            self.under_way.inputs[0, batch] = value
+            self.under_way.inputs[0, batch] = Transfer(value)
         sums: list[Tree] = [None] * len(self.stages)
         total: Tree = None
         for number, piece in self.order(schedule):
@@ -95,21 +95,21 @@ class PipelineRun:
     def _go_forward(self, stage: Stage, batch: int) -> None:
         """Compute what the next stage takes.  The last stage waits: it computes its value beside its gradients."""
         if stage is not self.stages[-1]:
-            result = stage.forward(self.parameters[stage.number], self.under_way.inputs[stage.number, batch])
+            result = stage.forward(self.parameters[stage.number], self.under_way.inputs[stage.number, batch].arrived())
             following = self.stages[stage.number + 1]
-            self.under_way.inputs[following.number, batch] = following.received(result)
+            self.under_way.inputs[following.number, batch] = following.receiving(result)
 
     def _turn(
         self, stage: Stage, batch: int, target: Tree, loss: Loss, sums: Tree, total: Tree
     ) -> tuple[Tree, Tree]:  # fmt: skip
-        parameters, x = self.parameters[stage.number], self.under_way.inputs.pop((stage.number, batch))
+        parameters, x = self.parameters[stage.number], self.under_way.inputs.pop((stage.number, batch)).arrived()
         sums, of_x, total = stage.turn(loss)(parameters, x, target, sums, total, self._rounds(stage, batch))
         self._send_back(stage, batch, of_x)
         return sums, total
 
     def _go_backward(self, stage: Stage, batch: int, sums: Tree) -> Tree:
-        parameters, x = self.parameters[stage.number], self.under_way.inputs.pop((stage.number, batch))
-        cotangent = self.under_way.cotangents.pop((stage.number, batch))
+        parameters, x = self.parameters[stage.number], self.under_way.inputs.pop((stage.number, batch)).arrived()
+        cotangent = self.under_way.cotangents.pop((stage.number, batch)).arrived()
         sums, of_x = stage.backward(parameters, x, cotangent, sums, self._rounds(stage, batch))
         self._send_back(stage, batch, of_x)
         return sums
@@ -117,7 +117,7 @@ class PipelineRun:
     def _send_back(self, stage: Stage, batch: int, cotangent: Tree) -> None:
         if stage.number:
             before = self.stages[stage.number - 1]
-            self.under_way.cotangents[before.number, batch] = before.received(cotangent)
+            self.under_way.cotangents[before.number, batch] = before.receiving(cotangent)
 
     def _rounds(self, stage: Stage, batch: int) -> bool:
         """Return whether sums become the gradients now: with the last micro-batch, where they are in another dtype."""

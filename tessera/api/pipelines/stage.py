@@ -10,13 +10,13 @@ from tessera.api.autodiff import value_and_grad, vjp
 from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import bf16, dtype_of, f16, f32
 from tessera.core.placement.mesh import Mesh
-from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.shard_spec import Distribution
 from tessera.dist import tensors
 from tessera.dist.tensors import Tensor
 from tessera.graphs.function import GraphFunction
 from tessera.graphs.structure import flatten, unflatten
 from tessera.graphs.tracer import Tracer, as_tracer
+from tessera.runtime.memory.device_shards import Shard, sent
 
 Tree: TypeAlias = Array  # or tuples, lists, dicts and dataclasses of them, as functions take and return them
 Function: TypeAlias = Callable[[Tree, Tree], Tree]
@@ -98,16 +98,36 @@ class Stage:
         """Return arrays of any library as tensors on the devices of the stage."""
         return mapped(value, lambda array: tensors.array(array, layout, self.mesh))
 
-    def received(self, value: Tree) -> Tree:
-        """Return what the devices of another stage computed in the memory of this one's, each from its counterpart."""
-        return mapped(value, self._received)
+    def receiving(self, value: Tree) -> "Transfer":
+        """Return what brings a tree of tensors to the devices of this stage, each shard from its counterpart."""
+        shards: list[tuple[Tensor, int, Callable[[], Shard]]] = []
 
-    def _received(self, sent: object) -> MeshArray:
-        assert isinstance(sent, Tensor)
-        tensor = Tensor(sent.type, self.mesh, sent.name)
-        for rank in range(self.mesh.size() if sent.stored else 0):
-            tensor.put(rank, sent.shard(rank))
-        return tensor
+        def declared(array: object) -> Tensor:
+            assert isinstance(array, Tensor)
+            tensor = Tensor(array.type, self.mesh, array.name)
+            ranks = range(self.mesh.size() if array.stored else 0)
+            shards.extend((tensor, rank, sent(self.mesh.devices[rank], array.shard(rank))) for rank in ranks)
+            return tensor
+
+        return Transfer(mapped(value, declared), shards)
+
+
+@dataclass
+class Transfer:
+    """Values on their way to a stage.
+
+    They arrive when they are asked for: a GPU that waited for the next ones sooner would not begin what it has.
+    """
+
+    value: Tree
+    shards: list[tuple[Tensor, int, Callable[[], Shard]]] = field(default_factory=list[Array])
+
+    def arrived(self) -> Tree:
+        """Return the values in the memory of the stage."""
+        for tensor, rank, bring in self.shards:
+            tensor.put(rank, bring())
+        self.shards.clear()
+        return self.value
 
 
 def _of_parameters(function: Function, x: Tree, parameters: Tree) -> Tree:

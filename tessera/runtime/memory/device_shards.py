@@ -3,8 +3,13 @@
 A GPU's shards are its own, replicas too; those of the host share this process's memory.
 """
 
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -17,10 +22,31 @@ Shard: TypeAlias = Any  # of NumPy, or in the memory of a GPU: both have a shape
 HostShard = AnyArray
 
 
+@dataclass(slots=True)
+class _Peers:
+    """What is known of pairs of GPUs of one driver.
+
+    linked: whether the second GPU of a pair may read the memory of the first one
+    being_read: shards that another GPU may not have read yet, each with the event that stands for that
+    """
+
+    linked: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
+    being_read: deque[tuple[int, DeviceArray]] = field(default_factory=deque[tuple[int, DeviceArray]])
+
+
+_PEERS: Final[WeakKeyDictionary[object, _Peers]] = WeakKeyDictionary()
+"""By drivers: there is one, but in tests."""
+
+
 def new_shard(device: Device, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", value: object) -> Shard:
     """Allocate a shard in the memory of a device, with every element set to a value."""
-    filled = np.full(shape, value, dtype)
-    return on(device, filled)
+    return on(device, np.full(shape, value, dtype))
+
+
+def shard_of(device: Device, values: object, shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> Shard:
+    """Copy values of the host into a new shard in the memory of a device, broadcast to its shape."""
+    spread = np.broadcast_to(np.asarray(values, dtype), shape)
+    return to_device(np.ascontiguousarray(spread), device.index) if device.kind == ON_GPU else spread.copy()
 
 
 def on(device: Device, shard: Shard) -> Shard:
@@ -30,7 +56,7 @@ def on(device: Device, shard: Shard) -> Shard:
     if isinstance(shard, DeviceArray) and shard.device == device.index:
         return shard
     if isinstance(shard, DeviceArray):
-        return _from_peer(shard, device.index)
+        return sent(device, shard)()
     return to_device(np.ascontiguousarray(shard), device.index)
 
 
@@ -88,25 +114,49 @@ def _resized_along(shard: DeviceArray, axis: int, extent: int) -> DeviceArray:
     return made
 
 
-def _from_peer(shard: DeviceArray, device: int) -> DeviceArray:
-    """Copy a shard to another GPU in the order of both default streams; the host waits for neither."""
+def sent(device: Device, shard: Shard) -> Callable[[], Shard]:
+    """Return what brings a shard to a device when it is called, in the order of the device's default stream then.
+
+    From one GPU to another: the reader waits for what the other GPU was given until now, and not for what it is given
+    until the call.  The host waits for neither, nor does the GPU that the shard comes from; the shard is kept until it
+    was read.  GPUs that are not linked exchange it through the memory of the host.
+    """
+    if device.kind != ON_GPU or not isinstance(shard, DeviceArray) or shard.device == device.index:
+        return partial(on, device, shard)
+    peers, pair = _peers(), (shard.device, device.index)
+    if pair not in peers.linked:
+        peers.linked[pair] = door.driver().let_peer(*pair)
+    if not peers.linked[pair]:
+        return lambda: to_device(shard.get(), device.index)
+    return partial(_read, shard, device.index, _recorded(shard.device))
+
+
+def _read(shard: DeviceArray, device: int, written: int) -> DeviceArray:
+    """Copy the shard of another GPU on the default stream of this one, after an event there."""
+    api, being_read = door.driver(), _peers().being_read
+    while being_read and api.reached(being_read[0][0]):
+        api.close_event(being_read.popleft()[0])
     made = DeviceArray(shard.shape, shard.dtype, device)
-    _follow(shard.device, device)  # kernels there may still use what was in this memory before
-    _copy(made, shard)
-    _follow(device, shard.device)
+    with api.inside(device):
+        api.follow(0, written)
+        if shard.nbytes:
+            api.copy(made.address, shard.address, shard.nbytes, 0)
+    being_read.append((_recorded(device), shard))
+    api.close_event(written)  # it is destroyed once it is reached
     return made
 
 
-def _follow(device: int, other: int) -> None:
-    """Let the default stream of a GPU wait for what that of another one holds so far."""
+def _peers() -> _Peers:
+    return _PEERS.setdefault(door.driver(), _Peers())
+
+
+def _recorded(device: int) -> int:
+    """Return an event that stands for what the default stream of a GPU holds so far."""
     api = door.driver()
-    with api.inside(other):
+    with api.inside(device):
         event = api.new_event(timing=False)
         api.record(event, 0)
-    with api.inside(device):
-        api.follow(0, event)
-    with api.inside(other):
-        api.close_event(event)  # it is destroyed once it is reached
+    return event
 
 
 def _copy(target: DeviceArray, source: DeviceArray) -> None:

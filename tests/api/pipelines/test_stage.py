@@ -30,11 +30,13 @@ def test_trees():
 def test_what_is_received_lies_on_the_counterparts():
     first, second = stage(0), stage(1)
     sent = {"x": dist.array(np.arange(4.0), dist.Block("tp"), first.mesh)}
-    received = second.received(sent)["x"]
+    transfer = second.receiving(sent)
+    assert not transfer.value["x"].stored
+    received = transfer.arrived()["x"]
     assert (received.mesh, received.type) == (second.mesh, sent["x"].type)
     np.testing.assert_array_equal(np.asarray(received), np.arange(4.0))
     assert received.shard(1).tolist() == [2, 3]
-    declared = second.received(dist.tensor((4,), dist.Block("tp"), first.mesh))
+    declared = second.receiving(dist.tensor((4,), dist.Block("tp"), first.mesh)).arrived()
     assert not declared.stored
 
 

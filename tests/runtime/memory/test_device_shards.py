@@ -7,7 +7,7 @@ from support import fake_cuda
 from support.fake_cuda import FakeDriver
 from support.interpreted_gpus import on_host as elements
 from tessera.core.placement.devices import Device
-from tessera.runtime.memory.device_shards import copied, new_shard, on, on_host, resized, store
+from tessera.runtime.memory.device_shards import copied, new_shard, on, on_host, resized, shard_of, store
 from tessera.runtime.memory.owned import DeviceArray
 
 CPU, SIMULATED, FIRST, SECOND = Device("cpu", 0), Device("sim", 5), Device("cuda", 0), Device("cuda", 1)
@@ -32,6 +32,16 @@ def test_shards_of_the_host(device: Device):
     np.testing.assert_array_equal(x, [[0, 1, 2]] * 2)
 
 
+def test_shards_of_values(fake: FakeDriver):
+    values = np.arange(3)[::-1]
+    for device in (CPU, SECOND):
+        shard = shard_of(device, values, (2, 3), np.dtype(np.float32))
+        np.testing.assert_array_equal(on_host(shard), [[2, 1, 0]] * 2)
+        assert (shard.dtype, isinstance(shard, DeviceArray)) == (np.float32, device is SECOND)
+    own = np.ones((2, 3), np.float32)
+    assert shard_of(CPU, own, (2, 3), own.dtype) is not own
+
+
 def test_shards_of_gpus(fake: FakeDriver):
     x = new_shard(SECOND, (2, 3), np.dtype(np.float32), -0.0)
     assert isinstance(x, DeviceArray)
@@ -51,14 +61,38 @@ def test_shards_of_gpus(fake: FakeDriver):
     np.testing.assert_array_equal(here, on_host(x))
 
 
-def test_copies_between_gpus_are_in_the_order_of_both(fake: FakeDriver):
+def test_copies_between_gpus_wait_for_what_writes_and_hold_up_nothing_else(fake: FakeDriver):
     x = new_shard(SECOND, (2, 3), np.dtype(np.float32), 1)
     del fake.log[:]
     on(FIRST, x)
     assert [entry[0] for entry in fake.log if entry[0] in ("record", "follow", "copy", "wait")] == [
-        "record", "follow", "copy", "record", "follow",
+        "record", "follow", "copy", "record",
     ]  # fmt: skip
-    assert not fake.events
+    on(FIRST, x)
+    assert [entry for entry in fake.log if entry[0] == "let peer"] == [("let peer", 1, 0)]
+    assert len(fake.events) == 1  # of the latest copy: the others were reached, and closed
+
+
+def test_a_shard_is_kept_until_another_gpu_has_read_it(fake: FakeDriver):
+    x = new_shard(SECOND, (2, 3), np.dtype(np.float32), 1)
+    address = x.address
+    fake.held.add(0)
+    on(FIRST, x)
+    del x
+    assert address in fake.memory
+    fake.held.clear()
+    fake.events = dict.fromkeys(fake.events, True)
+    on(FIRST, new_shard(SECOND, (1,), np.dtype(np.float32), 1))
+    assert address not in fake.memory
+
+
+def test_gpus_that_are_not_linked_copy_through_the_host(fake: FakeDriver):
+    fake.linked = False
+    x = new_shard(SECOND, (2, 3), np.dtype(np.float32), 1)
+    del fake.log[:]
+    y = on(FIRST, x)
+    np.testing.assert_array_equal(elements(y), np.ones((2, 3)))
+    assert "copy" not in [entry[0] for entry in fake.log]
 
 
 @pytest.mark.parametrize("device", [CPU, FIRST])
