@@ -24,7 +24,7 @@ HostShard = AnyArray
 
 @dataclass(slots=True)
 class _Peers:
-    """What is known of pairs of GPUs of one driver.
+    """Pairs of GPUs of one driver, and shards on their way between them.
 
     linked: whether the second GPU of a pair may read the memory of the first one
     being_read: shards that another GPU may not have read yet, each with the event that stands for that
