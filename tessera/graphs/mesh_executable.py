@@ -100,8 +100,8 @@ class MeshExecutable(Executable):
             return self._arrays(arrays, self.run_on(arrays))
         self._require_one_kind()
         places = [
-            [np.zeros(kind.on(self.mesh).local_shape(rank), kind.dtype.numpy) for rank in range(self.mesh.size())]
-            for kind in self.output_types
+            [np.zeros(shape, kind.dtype.numpy) for shape in shapes]
+            for kind, shapes in zip(self.output_types, self._output_shapes, strict=True)
         ]
         results = self._arrays(arrays, places)
         noted.add(None, HostCall(self.traced.name, CapturedMeshGraph(self, arrays, results)), (arrays, results))
@@ -129,6 +129,12 @@ class MeshExecutable(Executable):
         return tuple(ShardedType(value.type.dtype, value.type.shape, placement) for value, placement in outputs)
 
     @cached_property
+    def _output_shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """For each output the shape of each rank's shard."""
+        maps = [kind.on(self.mesh) for kind in self.output_types]
+        return tuple(tuple(each.local_shape(rank) for rank in range(self.mesh.size())) for each in maps)
+
+    @cached_property
     def _padded(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of one device's inputs."""
         places = self.sharded.placements
@@ -153,11 +159,8 @@ class MeshExecutable(Executable):
         prepared = self.prepared(target, aligned, first)
         made = _run_together(prepared, self.mesh, mine, watch)
         return [
-            [
-                resized(_own(outputs[place], mine), kind.on(self.mesh).local_shape(rank))
-                for rank, outputs in enumerate(made)
-            ]
-            for place, kind in enumerate(self.output_types)
+            [resized(_own(outputs[place], mine), shapes[rank]) for rank, outputs in enumerate(made)]
+            for place, shapes in enumerate(self._output_shapes)
         ]
 
     def _require_one_kind(self) -> None:

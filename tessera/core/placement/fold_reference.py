@@ -3,7 +3,7 @@
 Only element-wise operations are used, never a library's sum, whose order is its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -47,17 +47,26 @@ _INTEGERS: Final[dict[ReduceOp, _Combine]] = {
 
 def combine(a: Elements, b: Elements, op: ReduceOp) -> Elements:
     """Return one step of a fold, `a` on the left, in the type that both have."""
-    table = _INTEGERS if a.dtype.kind in "iub" else _FLOATS
     with np.errstate(all="ignore"):
-        return table[op](a, b)
+        return _table(a.dtype)[op](a, b)
+
+
+def _table(dtype: np.dtype[Any]) -> Mapping[ReduceOp, _Combine]:  # of every type that there is
+    return _INTEGERS if dtype.kind in "iub" else _FLOATS
 
 
 def fold_partial(parts: Sequence[Elements], fold: Fold, reduction: RankReduction) -> Elements:
     """Return a node folded of `parts`, in the accumulator's type: leaves are widened, partial nodes have it already."""
-    if isinstance(fold, int):
-        return widened(parts[fold], reduction.accumulator)
-    left, right = (fold_partial(parts, part, reduction) for part in fold)
-    return combine(left, right, reduction.op)
+    kind = reduction.accumulator.numpy
+    combined = _table(kind)[reduction.op]
+
+    def folded(part: Fold) -> Elements:
+        if isinstance(part, int):
+            return parts[part].astype(kind, copy=False)
+        return combined(folded(part[0]), folded(part[1]))
+
+    with np.errstate(all="ignore"):
+        return folded(fold)
 
 
 def widened(leaf: Elements, accumulator: DType) -> Elements:

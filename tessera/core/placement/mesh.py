@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, cast
 
 from tessera.core.base.plurals import counted
@@ -161,8 +162,7 @@ class Mesh:
 
         They are those that communicate in a collective over the axes: each rank is in one of them.
         """
-        names = (axes,) if isinstance(axes, str) else axes
-        return tuple(self.group(rank, names) for rank in range(self.size()) if self.position(rank, names) == 0)
+        return _groups_along(self, (axes,) if isinstance(axes, str) else tuple(axes))
 
     def at(self, places: Mapping[str, int]) -> "Mesh":
         """Return the part of the mesh at fixed places of some axes, without those axes.
@@ -201,6 +201,11 @@ class Mesh:
     def __str__(self) -> str:
         extents = ", ".join(f"{axis}={extent}" for axis, extent in zip(self.axes, self.shape, strict=True))
         return f"mesh({extents}), {counted(self.size(), 'device')}: {ranges(self.devices)}"
+
+
+@lru_cache(maxsize=256)  # collectives ask at each call
+def _groups_along(mesh: Mesh, axes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    return tuple(mesh.group(rank, axes) for rank in range(mesh.size()) if mesh.position(rank, axes) == 0)
 
 
 def _listed(given: object) -> tuple[object, ...]:

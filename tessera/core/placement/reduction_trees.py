@@ -133,11 +133,16 @@ class ReductionTree:
 
     def leaf_fold(self, first: int = 0, stop: int | None = None) -> Fold:
         """Return how the one node of the leaves from `first` up to `stop` is folded, numbered from `first` on."""
-        (node,) = self.partial_nodes(first, self.leaves if stop is None else stop)
-        return self.fold(tuple(self.node(0, leaf) for leaf in range(node.first, node.stop)), node)
+        return _leaf_fold(self, first, self.leaves if stop is None else stop)
 
     def __str__(self) -> str:
         return f"{self.leaves} leaves, radices {' x '.join(map(str, self.radices)) or '1'}"
+
+
+@lru_cache(maxsize=1024)
+def _leaf_fold(tree: ReductionTree, first: int, stop: int) -> Fold:
+    (node,) = tree.partial_nodes(first, stop)
+    return tree.fold(tuple(tree.node(0, leaf) for leaf in range(node.first, node.stop)), node)
 
 
 def left_fold(parts: Sequence[Fold]) -> Fold:

@@ -6,6 +6,7 @@ from typing import cast
 
 from tessera.core.errors.catalog import NeedsMesh
 from tessera.core.graph.graph import Node
+from tessera.core.placement.devices import SIMULATED
 from tessera.core.placement.mesh import Mesh
 from tessera.core.schedule.plan import Group
 from tessera.graphs.execution.engine_collectives import copy_here, flat, run_collective
@@ -28,8 +29,7 @@ class CollectiveStep:
     @property
     def node(self) -> Node:
         """The only node."""
-        (node,) = self.group.members
-        return node
+        return self.group.members[0]
 
     def run(self, memory: Memory, allocate: Workspace) -> None:
         """Raise NeedsMesh: one device has no other to join with."""
@@ -48,7 +48,7 @@ class CollectiveStep:
         (operand,), node = self.node.operands, self.node
         mine = [memory[operand] for memory in memories]
         places = [workspace(node.result) for workspace in allocate]
-        if mesh.simulated:
+        if mesh.devices[0].kind == SIMULATED:  # as all of them
             made = evaluate_collective(node, mesh, [each.view for each in mine])
             for place, value in zip(places, made, strict=True):
                 place.view[...] = value

@@ -1,10 +1,10 @@
 """A planned graph whose steps are ready for a target: launches of kernels, calls, loops and branches, in order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.placement.devices import ON_GPU, Device
@@ -20,6 +20,9 @@ from tessera.runtime.launch.on_stream import record_launch
 from tessera.runtime.memory.operands import Operand
 from tessera.runtime.streams.graph_capture import CaptureSession, recording
 from tessera.session.compiled import Compiled
+
+Aliases: TypeAlias = tuple[tuple[Value, Value], ...]
+"""Values, each with the one that it is in another shape."""
 
 
 @runtime_checkable
@@ -137,11 +140,10 @@ class PreparedGraph:
     def run(self, inputs: Sequence[Operand[object]], allocate: Workspace) -> list[Operand[object]]:
         """Take the steps in order, and return the outputs; arrays are let go behind their last use."""
         memory: Memory = dict(zip(self.graph.inputs, inputs, strict=True))
-        left = dict(self.plan.aliases)
-        alias(memory, left)
-        for step, last_used in self.ordered:
+        alias(memory, self._aliases[0])
+        for (step, last_used), aliases in zip(self.ordered, self._aliases[1:], strict=True):
             step.run(memory, allocate)
-            alias(memory, left)
+            alias(memory, aliases)
             for value in last_used:
                 del memory[value]
         return [memory[value] for value in self.graph.outputs]
@@ -155,13 +157,17 @@ class PreparedGraph:
         tell: is called when a device is done with a step; with None, when all are that take it together
         """
         memories: list[Memory] = [dict(zip(self.graph.inputs, mine, strict=True)) for mine in inputs]
-        lefts = [dict(self.plan.aliases) for _ in inputs]
-        for memory, left in zip(memories, lefts, strict=True):
-            alias(memory, left)
-        for step, ended in self.ordered:
-            _take(step, memories, allocate, mesh, tell)
-            for memory, left in zip(memories, lefts, strict=True):
-                alias(memory, left)
+        for memory in memories:
+            alias(memory, self._aliases[0])
+        for (step, ended), together, aliases in zip(self.ordered, self._together, self._aliases[1:], strict=True):
+            if together is None:
+                _take(step, memories, allocate, mesh, tell)
+            else:
+                together.run_together(memories, allocate, mesh)
+                if tell is not None:
+                    tell(step.group, None)
+            for memory in memories:
+                alias(memory, aliases)
                 for value in ended:
                     del memory[value]
         return [[memory[value] for value in self.graph.outputs] for memory in memories]
@@ -170,6 +176,16 @@ class PreparedGraph:
     def ordered(self) -> tuple[tuple[Step, tuple[Value, ...]], ...]:
         """The steps in order, each with the values that nothing needs behind it."""
         return tuple(zip(self.steps, self._last_used, strict=True))
+
+    @cached_property
+    def _aliases(self) -> tuple[Aliases, ...]:
+        """The values that are others in another shape: of inputs, then of what each step computes."""
+        return aliases_after(self.plan.aliases, [self.graph.inputs, *(group.outputs for group in self.plan.groups)])
+
+    @cached_property
+    def _together(self) -> tuple["StepTogether | None", ...]:
+        """The steps that all devices take together; None for others.  Python takes 20 us to look at a protocol."""
+        return tuple(step if isinstance(step, StepTogether) else None for step in self.steps)
 
     @cached_property
     def _last_used(self) -> list[tuple[Value, ...]]:
@@ -185,11 +201,6 @@ def _take(
     step: Step, memories: Sequence[Memory], allocate: Sequence[Workspace], mesh: Mesh,
     tell: Callable[[Group, int | None], None] | None,
 ) -> None:  # fmt: skip
-    if isinstance(step, StepTogether):
-        step.run_together(memories, allocate, mesh)
-        if tell is not None:
-            tell(step.group, None)
-        return
     for rank, (memory, workspace) in enumerate(zip(memories, allocate, strict=True)):
         with _on(mesh.devices[rank]):
             step.run(memory, workspace)
@@ -208,9 +219,23 @@ def _last_uses(groups: Sequence[Group], kept: Sequence[Value]) -> list[tuple[Val
     return [tuple(value for value, at in last.items() if at == n and value not in kept) for n in range(len(groups))]
 
 
-def alias(memory: Memory, left: dict[Value, Value]) -> None:
-    """Give values that are others in another shape their place, as soon as the others have one."""
-    for value, source in list(left.items()):
-        if source in memory:
-            memory[value] = memory[source].alike(value.type.shape, value.name)
-            del left[value]
+def aliases_after(aliases: Mapping[Value, Value], computed: Sequence[Sequence[Value]]) -> tuple[Aliases, ...]:
+    """Return for each of some steps the aliases, each after its source, that it gives a place to."""
+    waiting, there = dict(aliases), set[Value]()
+    found: list[Aliases] = []
+    for values in computed:
+        there.update(values)
+        ready: list[tuple[Value, Value]] = []
+        while placed := [each for each in waiting.items() if each[1] in there]:
+            ready += placed
+            for value, _ in placed:
+                there.add(value)
+                del waiting[value]
+        found.append(tuple(ready))
+    return tuple(found)
+
+
+def alias(memory: Memory, aliases: Aliases) -> None:
+    """Give values that are others in another shape the place of these."""
+    for value, source in aliases:
+        memory[value] = memory[source].alike(value.type.shape, value.name)

@@ -1,6 +1,7 @@
 """Run the graph of one device on every device of a mesh, node by node together: the oracle of graphs on meshes."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, cast
 
 import numpy as np
@@ -53,7 +54,12 @@ def _folded(node: Node, parts: Sequence[Numbers]) -> Numbers:
         return _chosen(leaves)
     dtype = node.result.type.dtype
     reduction = RankReduction(cast("ReduceOp", node.attributes["reduction"]), dtype, dtype)
-    return reduce_leaves(leaves, ReductionTree.binary(len(leaves)), reduction)
+    return reduce_leaves(leaves, _binary_tree(len(leaves)), reduction)
+
+
+@lru_cache(maxsize=64)
+def _binary_tree(leaves: int) -> ReductionTree:
+    return ReductionTree.binary(leaves)
 
 
 def _chosen(parts: Sequence[Numbers]) -> Numbers:

@@ -10,7 +10,7 @@ from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.settings import overridden
 from tessera.graphs.executable import Executable
 from tessera.graphs.execution.frames import Frame, Workspace
-from tessera.graphs.execution.prepared import KernelStep
+from tessera.graphs.execution.prepared import KernelStep, aliases_after
 from tessera.graphs.execution.supply import LibrarySupply
 from tessera.runtime.memory.operands import operand
 from tessera.session.session import resolve_target
@@ -59,3 +59,9 @@ def test_intermediates_lie_in_the_arena_and_outputs_do_not():
     for each in outputs:
         assert not any(np.shares_memory(each, view.view) for view in frame.views.values())
         np.testing.assert_array_equal(each, first)
+
+
+def test_values_that_are_others_follow_those_in_whatever_order_they_are_named():
+    x, y, z, a, b, c = (Value(Tensor(f32, (4,)), name) for name in "xyzabc")
+    aliases = {c: b, a: x, b: a, z: y}
+    assert aliases_after(aliases, [(x,), (y,), ()]) == (((a, x), (b, a), (c, b)), ((z, y),), ())
