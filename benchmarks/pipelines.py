@@ -105,17 +105,17 @@ def main() -> None:
     batch = drawn(rng, ROWS, ENDS), drawn(rng, ROWS, ENDS)
     figures: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "gpu": door.driver().name(0)}
     for micro_batches in (4, 8):
-        found = {
+        figures_and_bits = {
             name: measured(devices, schedule, micro_batches, parameters, batch)
             for name, devices, schedule in (
                 ("one GPU", 1, "gpipe"), ("two GPUs, gpipe", 2, "gpipe"), ("two GPUs, 1f1b", 2, "1f1b"),
             )
         }  # fmt: skip
-        if len({bits for _, bits in found.values()}) != 1:
+        if len({bits for _, bits in figures_and_bits.values()}) != 1:
             raise AssertionError("the bits differ")
-        alone = found["one GPU"][0]["step, ms"]
+        alone = figures_and_bits["one GPU"][0]["step, ms"]
         figures[f"{micro_batches} micro-batches"] = {
-            name: each | {"ratio to one GPU": alone / each["step, ms"]} for name, (each, _) in found.items()
+            name: each | {"ratio to one GPU": alone / each["step, ms"]} for name, (each, _) in figures_and_bits.items()
         }
     text = json.dumps(figures, indent=1)
     if len(sys.argv) > 1:

@@ -35,9 +35,13 @@ def explain_reduction(
     Raises BadReductionTree, BadReduction, BadMesh.
     """
     if isinstance(leaves, MeshArray):
-        kind = leaves.type
-        axes = axis or kind.placement.partial or leaves.mesh.axes
-        op, dtype, leaves = kind.placement.op if kind.placement.partial else op, kind.dtype, leaves.mesh.size(axes)
+        sharded = leaves.type
+        axes = axis or sharded.placement.partial or leaves.mesh.axes
+        op, dtype, leaves = (
+            sharded.placement.op if sharded.placement.partial else op,
+            sharded.dtype,
+            leaves.mesh.size(axes),
+        )
     ranks = leaves if ranks is None else ranks
     tree = ReductionTree.of(leaves, algo)
     plan = fold_plan(tree, even_shares(leaves, ranks))

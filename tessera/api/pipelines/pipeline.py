@@ -40,10 +40,10 @@ def pipeline(
     Raises BadPipeline, BadMesh.
     """
     try:
-        place = mesh_in_use((axis,)) if mesh is None else mesh
-        made = Pipeline(tuple(functions), place, axis, micro_batches, schedule, layout)
-        made.require()
-        return made
+        devices = mesh_in_use((axis,)) if mesh is None else mesh
+        pipe = Pipeline(tuple(functions), devices, axis, micro_batches, schedule, layout)
+        pipe.require()
+        return pipe
     except TesseraError as mistake:
         raise at_call(mistake) from None
 

@@ -43,9 +43,9 @@ class PipelineRun:
         """Take trees of parameters, one for each stage.  Raises BadPipeline for another number of them."""
         self.stages, self.layout, self.micro_batches, self.parameters = stages, layout, micro_batches, parameters
         if not isinstance(parameters, list | tuple) or len(parameters) != len(stages):
-            given = len(parameters) if isinstance(parameters, list | tuple) else type(parameters).__name__
+            count = len(parameters) if isinstance(parameters, list | tuple) else type(parameters).__name__
             hint = "write () for a function that has none"
-            raise BadPipeline(f"{len(stages)} functions take as many trees of parameters, not {given}", hint=hint)
+            raise BadPipeline(f"{len(stages)} functions take as many trees of parameters, not {count}", hint=hint)
         self.under_way = MicroBatches()
         self.rows = 1
 
@@ -140,8 +140,8 @@ class PipelineRun:
         structure = flatten(batch, leaves)
         rows = self._rows_of(leaves, name)
         kinds = [((rows, *leaf.shape[1:]), dtype_of(leaf.dtype)) for leaf in leaves]
-        made = [tensors.tensor(shape, self.layout, stage.mesh, dtype) for shape, dtype in kinds]
-        return unflatten(structure, iter(made).__next__)
+        rows_of = [tensors.tensor(shape, self.layout, stage.mesh, dtype) for shape, dtype in kinds]
+        return unflatten(structure, iter(rows_of).__next__)
 
     def _rows_of(self, leaves: Sequence[Array], name: str) -> int:
         """Return the rows of a micro-batch.  Raises BadPipeline where there are no equal ones."""

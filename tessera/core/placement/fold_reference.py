@@ -57,12 +57,12 @@ def _table(dtype: np.dtype[Any]) -> Mapping[ReduceOp, _Combine]:  # of every typ
 
 def fold_partial(parts: Sequence[Elements], fold: Fold, reduction: RankReduction) -> Elements:
     """Return a node folded of `parts`, in the accumulator's type: leaves are widened, partial nodes have it already."""
-    kind = reduction.accumulator.numpy
-    combined = _table(kind)[reduction.op]
+    accumulator = reduction.accumulator.numpy
+    combined = _table(accumulator)[reduction.op]
 
     def folded(part: Fold) -> Elements:
         if isinstance(part, int):
-            return parts[part].astype(kind, copy=False)
+            return parts[part].astype(accumulator, copy=False)
         return combined(folded(part[0]), folded(part[1]))
 
     with np.errstate(all="ignore"):

@@ -169,5 +169,5 @@ def _in_numpy(value: object) -> Any:  # noqa: ANN401 - what the function takes
 
 def _flat(numbers: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
     """Return numbers that were given one by one, or as one sequence."""
-    given = numbers[0] if len(numbers) == 1 and not isinstance(numbers[0], int) else numbers
-    return tuple(cast("Sequence[int]", given))
+    entries = numbers[0] if len(numbers) == 1 and not isinstance(numbers[0], int) else numbers
+    return tuple(cast("Sequence[int]", entries))

@@ -221,18 +221,18 @@ def _last_uses(groups: Sequence[Group], kept: Sequence[Value]) -> list[tuple[Val
 
 def aliases_after(aliases: Mapping[Value, Value], computed: Sequence[Sequence[Value]]) -> tuple[Aliases, ...]:
     """Return for each of some steps the aliases, each after its source, that it gives a place to."""
-    waiting, there = dict(aliases), set[Value]()
-    found: list[Aliases] = []
+    waiting, stored = dict(aliases), set[Value]()
+    after_steps: list[Aliases] = []
     for values in computed:
-        there.update(values)
+        stored.update(values)
         ready: list[tuple[Value, Value]] = []
-        while placed := [each for each in waiting.items() if each[1] in there]:
-            ready += placed
-            for value, _ in placed:
-                there.add(value)
+        while pairs := [pair for pair in waiting.items() if pair[1] in stored]:
+            ready += pairs
+            for value, _ in pairs:
+                stored.add(value)
                 del waiting[value]
-        found.append(tuple(ready))
-    return tuple(found)
+        after_steps.append(tuple(ready))
+    return tuple(after_steps)
 
 
 def alias(memory: Memory, aliases: Aliases) -> None:

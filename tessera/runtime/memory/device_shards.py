@@ -136,14 +136,14 @@ def _read(shard: DeviceArray, device: int, written: int) -> DeviceArray:
     api, being_read = door.driver(), _peers().being_read
     while being_read and api.reached(being_read[0][0]):
         api.close_event(being_read.popleft()[0])
-    made = DeviceArray(shard.shape, shard.dtype, device)
+    copy_of_shard = DeviceArray(shard.shape, shard.dtype, device)
     with api.inside(device):
         api.follow(0, written)
         if shard.nbytes:
-            api.copy(made.address, shard.address, shard.nbytes, 0)
+            api.copy(copy_of_shard.address, shard.address, shard.nbytes, 0)
     being_read.append((_recorded(device), shard))
     api.close_event(written)  # it is destroyed once it is reached
-    return made
+    return copy_of_shard
 
 
 def _peers() -> _Peers:
