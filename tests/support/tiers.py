@@ -36,6 +36,7 @@ RULES: Final[Mapping[str, Tier]] = {
     "": Tier.TEST,
     # Pure Python, but for the files that compile.
     "tests/core": Tier.CHECK,
+    "tests/core/arrays/test_array_methods.py::test_operators_are_loaded_by_the_first_method": Tier.TEST,
     "tests/core/base/test_syntax_trees.py": Tier.TEST,
     "tests/core/graph/test_text.py": Tier.TEST,
     "tests/core/test_compilation.py": Tier.TEST,

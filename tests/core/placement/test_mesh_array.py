@@ -1,6 +1,6 @@
 """What graphs ask of arrays on meshes: tensors are such arrays, and nothing half made is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from tessera import dist
 from tessera.core.errors.catalog import NotStored
 from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.mesh_array import MeshArray
+from tessera.core.settings import overridden
 
 
 def test_tensors_are_arrays_on_meshes():
@@ -25,6 +26,12 @@ def test_tensors_are_arrays_on_meshes():
 def test_all_that_is_asked_for_has_to_be_there():
     with pytest.raises(TypeError, match="abstract"):
         type("Half", (MeshArray,), {"shard": lambda self, rank: rank})()
+
+
+@pytest.fixture(autouse=True)
+def interpreted() -> Generator[None]:
+    with overridden(target="interpret"):
+        yield
 
 
 def stored(values: np.ndarray) -> dist.Tensor:
