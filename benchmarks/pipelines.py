@@ -73,7 +73,7 @@ def wait(devices: int) -> None:
 def measured(
     devices: int, schedule: str, micro_batches: int, parameters: list[Array], batch: Array
 ) -> tuple[dict[str, float], Array]:
-    """Return (milliseconds of a step, of which the host enqueues; the bits of the loss and of a gradient)."""
+    """Return milliseconds of a step and of enqueuing it, and the bits of the loss and of one gradient."""
     mesh = Mesh.of(("pp",), [f"cuda:{n}" for n in range(devices)])
     functions, trees = ([both], [parameters]) if devices == 1 else ([first, last], parameters)
     pipe = tessera.pipeline(functions, mesh=mesh, micro_batches=micro_batches, schedule=schedule)

@@ -158,13 +158,13 @@ class CustomOperator(GraphFunction[P, R], Generic[P, R]):
                     f"{self.name} takes no array that its results have the dtype of", hint="say dtype="
                 )
             return [types[0].dtype] * count
-        given = list(self._dtype) if isinstance(self._dtype, list | tuple) else [self._dtype]
-        found = [dtype_of(each) for each in given]
-        known = [each for each in found if each is not None]
-        if len(known) < len(given) or len(known) not in (1, count):
+        named = list(self._dtype) if isinstance(self._dtype, list | tuple) else [self._dtype]
+        read = [dtype_of(dtype) for dtype in named]
+        dtypes = [dtype for dtype in read if dtype is not None]
+        if len(dtypes) < len(named) or len(dtypes) not in (1, count):
             hint = f"choose from {', '.join(sorted(BY_NAME))}: one, or one for each of {count}"
             raise OperandMismatch(f"dtype= of {self.name} is {self._dtype!r}", hint=hint)
-        return known * count if len(known) == 1 else known
+        return dtypes * count if len(dtypes) == 1 else dtypes
 
     def _pullback(self, adjoint: Adjoint, structure: Structure, count: int) -> NodeAdjoint:
         """Return the adjoint as a function of a node."""

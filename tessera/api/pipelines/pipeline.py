@@ -41,6 +41,8 @@ def pipeline(
     """
     try:
         devices = mesh_in_use((axis,)) if mesh is None else mesh
+        if callable(functions):
+            raise BadPipeline("one function is no pipeline", hint="give a list: one for each place along the axis")
         pipe = Pipeline(tuple(functions), devices, axis, micro_batches, schedule, layout)
         pipe.require()
         return pipe
@@ -61,20 +63,20 @@ class Pipeline:
 
     def require(self) -> None:
         """Raise BadPipeline where functions, places and micro-batches do not go together."""
-        places, functions = self.mesh.size(self.axis), len(self.functions)
+        stage_count, functions = self.mesh.size(self.axis), len(self.functions)
         schedules = [each for each in SCHEDULES if each != FORWARD]
         if self.schedule not in schedules:
             raise BadPipeline(f"there is no schedule {self.schedule!r}", hint=f"choose from {', '.join(schedules)}")
         several = self.schedule == INTERLEAVED
-        if not functions or functions % places or (functions > places and not several):
-            what = f"{counted(functions, 'function')} for the {counted(places, 'place')} along {self.axis}"
-            more = ", or a multiple of it with schedule='interleaved'" if functions > places else ""
-            raise BadPipeline(what, hint=f"give {places}{more}")
-        if self.micro_batches < 1:
-            raise BadPipeline(f"micro_batches={self.micro_batches}", hint="cut a batch into at least one")
-        if several and self.micro_batches % places:
-            what = f"{self.micro_batches} micro-batches are not dealt evenly to {counted(places, 'stage')}"
-            raise BadPipeline(what, hint=f"take micro_batches={-(-self.micro_batches // places) * places}")
+        if not functions or functions % stage_count or (functions > stage_count and not several):
+            what = f"{counted(functions, 'function')} for the {counted(stage_count, 'place')} along {self.axis}"
+            more = ", or a multiple of it with schedule='interleaved'" if functions > stage_count else ""
+            raise BadPipeline(what, hint=f"give {stage_count}{more}")
+        if not isinstance(self.micro_batches, int) or self.micro_batches < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+            raise BadPipeline(f"micro_batches={self.micro_batches!r}", hint="cut a batch into at least one")
+        if several and self.micro_batches % stage_count:
+            what = f"{self.micro_batches} micro-batches are not dealt evenly to {counted(stage_count, 'stage')}"
+            raise BadPipeline(what, hint=f"take micro_batches={-(-self.micro_batches // stage_count) * stage_count}")
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:

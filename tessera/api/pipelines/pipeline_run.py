@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from tessera.api.pipelines.stage import Loss, Stage, Transfer, Tree, holds_short_floats
 from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import dtype_of
-from tessera.core.errors.catalog import BadPipeline
+from tessera.core.errors.catalog import BadPipeline, CannotTrace
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.shard_spec import Distribution
 from tessera.core.planning.parallel_plan import FORWARD, PipelineShape
 from tessera.dist import tensors
 from tessera.graphs.structure import flatten, unflatten
+from tessera.graphs.trace import current_trace
 from tessera.ops import op
 from tessera.performance.parallel.pipeline import Piece, launch_order
 
@@ -46,13 +47,16 @@ class PipelineRun:
             count = len(parameters) if isinstance(parameters, list | tuple) else type(parameters).__name__
             hint = "write () for a function that has none"
             raise BadPipeline(f"{len(stages)} functions take as many trees of parameters, not {count}", hint=hint)
+        if current_trace() is not None:
+            hint = "differentiate with pipe.value_and_grad(loss), and call it outside of captured functions"
+            raise CannotTrace("a pipeline is no part of a graph: its stages lie on different devices", hint=hint)
         self.under_way = MicroBatches()
         self.rows = 1
 
     def shape(self, schedule: str) -> PipelineShape:
         """Return how micro-batches go through the stages."""
-        places = len({stage.mesh.devices for stage in self.stages})
-        return PipelineShape(schedule, places, self.micro_batches, self.rows, len(self.stages) // places)
+        count = len({stage.mesh.devices for stage in self.stages})
+        return PipelineShape(schedule, count, self.micro_batches, self.rows, len(self.stages) // count)
 
     def order(self, schedule: str) -> Sequence[tuple[int, Piece]]:
         """Return the pieces of work, each with its stage, in an order in which each comes after what it needs."""
@@ -130,6 +134,8 @@ class PipelineRun:
         if any(isinstance(leaf, MeshArray) for leaf in leaves):
             hint = "give arrays of the host or of one GPU; layout= says how micro-batches lie on a stage"
             raise BadPipeline(f"{name} lies on a mesh", hint=hint)
+        if not leaves and name == "target":  # a loss that compares with nothing
+            return [batch] * self.micro_batches
         rows = self._rows_of(leaves, name)
         cut = [[leaf[number * rows : (number + 1) * rows] for leaf in leaves] for number in range(self.micro_batches)]
         return [stage.stored(unflatten(structure, iter(each).__next__), self.layout) for each in cut]
@@ -138,9 +144,11 @@ class PipelineRun:
         """Return one micro-batch of a batch as tensors that are only declared, on the devices of a stage."""
         leaves: list[Array] = []
         structure = flatten(batch, leaves)
+        if not leaves and name == "target":
+            return batch
         rows = self._rows_of(leaves, name)
-        kinds = [((rows, *leaf.shape[1:]), dtype_of(leaf.dtype)) for leaf in leaves]
-        rows_of = [tensors.tensor(shape, self.layout, stage.mesh, dtype) for shape, dtype in kinds]
+        types = [((rows, *leaf.shape[1:]), dtype_of(leaf.dtype)) for leaf in leaves]
+        rows_of = [tensors.tensor(shape, self.layout, stage.mesh, dtype) for shape, dtype in types]
         return unflatten(structure, iter(rows_of).__next__)
 
     def _rows_of(self, leaves: Sequence[Array], name: str) -> int:

@@ -85,8 +85,8 @@ def _bytes_of(x: Tree) -> float:
 
 
 def _names(mesh: Mesh, axis: str) -> Mapping[int, tuple[str, tuple[int, ...]]]:
-    places = [
+    ranks_of_stages = [
         tuple(rank for rank in range(mesh.size()) if mesh.position(rank, (axis,)) == place)
         for place in range(mesh.size(axis))
     ]
-    return {place: (f"stage {place}, {named_devices(ranks)}", ranks) for place, ranks in enumerate(places)}
+    return {place: (f"stage {place}, {named_devices(ranks)}", ranks) for place, ranks in enumerate(ranks_of_stages)}

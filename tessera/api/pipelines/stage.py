@@ -3,10 +3,10 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final, TypeAlias
 
-from tessera.api.autodiff import value_and_grad, vjp
+from tessera.api.autodiff import grad, value_and_grad
 from tessera.core.arrays.array_methods import Array
 from tessera.core.base.dtypes import bf16, dtype_of, f16, f32
 from tessera.core.placement.mesh import Mesh
@@ -62,10 +62,13 @@ class Stage:
         """
 
         def compute(parameters: Tree, x: Tree, cotangent: Tree, sums: Tree, rounded: bool) -> tuple[Tree, Tree]:
+            def weighed(parameters: Tree, x: Tree) -> Tree:
+                return _inner_product(self.function(parameters, x), cotangent)
+
             if self.number:
-                gradients, of_x = vjp(self.function, parameters, x)[1](cotangent)
+                gradients, of_x = grad(weighed, (0, 1))(parameters, x)
             else:
-                (gradients,), of_x = vjp(partial(_of_parameters, self.function, x), parameters)[1](cotangent), None
+                gradients, of_x = grad(weighed)(parameters, x), None
             return added(sums, gradients, rounded=rounded), of_x
 
         return GraphFunction(compute, f"{self.name}, backward")
@@ -130,8 +133,15 @@ class Transfer:
         return self.value
 
 
-def _of_parameters(function: Function, x: Tree, parameters: Tree) -> Tree:
-    return function(parameters, x)
+def _inner_product(value: Tree, cotangent: Tree) -> Tree:
+    """Return the sum of products with a cotangent: its gradients are those of the value, integers have none."""
+    leaves: list[Array] = []
+    flatten(value, leaves)
+    factors: list[Array] = []
+    flatten(cotangent, factors)
+    floats = [leaf for leaf in map(as_tracer, leaves) if leaf.dtype.is_float]
+    products = [(leaf * factor).sum() for leaf, factor in zip(floats, factors, strict=True)]
+    return sum(products[1:], products[0])
 
 
 def mapped(value: Tree, function: Callable[[object], object]) -> Tree:

@@ -112,6 +112,9 @@ class Operators(ABC):
     def __hash__(self) -> int:
         return id(self)
 
+    def __pos__(self) -> Self:
+        return self
+
     def __neg__(self) -> Self:
         return self.unary("neg")
 

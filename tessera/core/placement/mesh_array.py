@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from tessera.core.arrays.array_methods import Array, ArrayMethods, Axes, operator_of
 from tessera.core.arrays.numpy_operand import UfuncCall
 from tessera.core.base.dtypes import DTypeLike
+from tessera.core.errors.call_site import at_call
+from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.sharded_type import ShardedType
 
@@ -148,7 +150,10 @@ class MeshArray(ArrayMethods):
     # NumPy's functions
 
     def other_ufunc(self, call: UfuncCall) -> object:
-        """Apply a universal function to what is gathered."""
+        """Apply a universal function to what is gathered.  Raises OperandMismatch for an array on a mesh as out=."""
+        if any(isinstance(out, MeshArray) for out in cast("tuple[object, ...]", call.keywords.get("out", ()))):
+            message = f"np.{call.ufunc.__name__} writes into no array on a mesh"
+            raise at_call(OperandMismatch(message, hint="store the result: X[...] = X + Y"))
         return getattr(call.ufunc, call.method)(*_in_numpy(call.operands), **call.keywords)
 
     def __array_function__(

@@ -36,11 +36,11 @@ def full(shape: Sequence[int], value: Number, dtype: DTypeLike = "f32") -> Array
     if trace is None:
         raise _outside("full")
     try:
-        kind = require_dtype(dtype)
+        elements = require_dtype(dtype)
     except OperandMismatch as mistake:
         raise at_call(mistake) from None
     _require_extents("full", shape)
-    return Tracer(trace, trace.builder.full(float(value) if kind.is_float else value, kind, shape))
+    return Tracer(trace, trace.builder.full(float(value) if elements.is_float else value, elements, shape))
 
 
 def zeros(shape: Sequence[int], dtype: DTypeLike = "f32") -> Array:

@@ -194,11 +194,11 @@ def result_dtype(wanted: object, otherwise: DType) -> DType:
     """Return the dtype that a caller names, see `dtype_of`.  Raises ArgumentType."""
     if wanted is None:
         return otherwise
-    found = dtypes.dtype_of(wanted)
-    if found is None:
-        names = ", ".join(dtype.name for dtype in dtypes.ALL)
+    dtype = dtypes.dtype_of(wanted)
+    if dtype is None:
+        names = ", ".join(each.name for each in dtypes.ALL)
         raise ArgumentType(f"{wanted!r} is no dtype", hint=f"the dtypes are {names}")
-    return found
+    return dtype
 
 
 def require(condition: bool, message: str, hint: str = "") -> None:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 import tessera
 from support.operators import Array
 from tessera import dist, graph, op
-from tessera.core.errors.catalog import BadMesh, BadPipeline, NeedsMesh, NotDifferentiable
+from tessera.core.errors.catalog import BadMesh, BadPipeline, CannotTrace, NeedsMesh, NotDifferentiable
 from tessera.core.settings import overridden
 
 Parameters = dict[str, np.ndarray]
@@ -198,6 +198,8 @@ def test_a_training_loop_compiles_once_and_learns():
         ({"functions": []}, "0 functions for the 2 places along pp", "give 2"),
         ({"schedule": "zigzag"}, "there is no schedule 'zigzag'", "choose from gpipe, 1f1b, interleaved"),
         ({"micro_batches": 0}, "micro_batches=0", "cut a batch into at least one"),
+        ({"micro_batches": 2.0}, r"micro_batches=2\.0", "cut a batch into at least one"),
+        ({"functions": layer}, "one function is no pipeline", "give a list"),
         ({"schedule": "interleaved", "micro_batches": 3}, "3 micro-batches are not dealt evenly to 2 stages", "take micro_batches=4"),
     ],
 )  # fmt: skip
@@ -254,3 +256,46 @@ def test_its_text():
         "pipeline of stage 0 (layer), stage 1 (head) along pp: gpipe, micro_batches=2, "
         "mesh(pp=2), 2 devices, all simulated: sim:0 to sim:1"
     )
+
+
+@pytest.mark.filterwarnings("ignore:only floats have derivatives")
+def test_integers_among_parameters_and_between_stages_have_no_gradient():
+    """As `tessera.grad` passes over them: a state with a step counter, masks that go along with activations."""
+    parameters, (x, target) = parameters_of([4, 5, 2]), batch_of(6, 4, 2)
+    counted = [tree | {"steps": np.arange(2)} for tree in parameters]
+
+    def masked(p: Array, x: Array) -> dict[str, Array]:
+        return {"h": layer(p, x), "mask": (x.sum(1) > 0).astype("int32")}
+
+    def selecting(p: Array, x: dict[str, Array]) -> Array:
+        return op.where(x["mask"][:, None] > 0, head(p, x["h"]), 0.0)
+
+    def whole(trees: Array) -> Array:
+        return squares(selecting(trees[1], masked(trees[0], x)), target)
+
+    pipe = tessera.pipeline([masked, selecting], mesh=dist.Mesh("pp", range(2)), micro_batches=3)
+    with overridden(target="interpret"):
+        loss, gradients = pipe.value_and_grad(squares)(counted, x, target)
+        want_loss, want = tessera.value_and_grad(whole)(parameters)
+    np.testing.assert_allclose(float(loss), float(want_loss), rtol=1e-5)
+    assert [tree["steps"] for tree in gradients] == [None, None]
+    for tree, expected in zip(gradients, want, strict=True):
+        for name in ("w", "b"):
+            np.testing.assert_allclose(np.asarray(tree[name]), np.asarray(expected[name]), rtol=1e-4, atol=1e-5)
+
+
+def test_a_loss_without_a_target():
+    parameters, (x, _) = parameters_of([4, 5, 2]), batch_of(6, 4, 2)
+    pipe = tessera.pipeline([layer, head], mesh=dist.Mesh("pp", range(2)), micro_batches=3)
+    with overridden(target="interpret"):
+        loss, _ = pipe.value_and_grad(lambda y, _: op.mean(y * y))(parameters, x, None)
+        want = np.mean(np.asarray(pipe(parameters, x)) ** 2)
+    np.testing.assert_allclose(float(loss), want, rtol=1e-5)
+
+
+def test_a_pipeline_is_no_part_of_a_graph():
+    parameters, (x, _) = parameters_of([4, 5, 2]), batch_of(6, 4, 2)
+    pipe = tessera.pipeline([layer, head], mesh=dist.Mesh("pp", range(2)))
+    with pytest.raises(CannotTrace, match="its stages lie on different devices") as caught:
+        tessera.grad(lambda p: op.mean(pipe(p, x)))(parameters)
+    assert "pipe.value_and_grad(loss)" in str(caught.value)

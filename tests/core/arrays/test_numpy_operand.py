@@ -2,39 +2,17 @@
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportUnknownVariableType=false
 
-from typing import Self
-
 import numpy as np
 
+from support.symbolic_operand import SymbolicOperand
 from tessera.core.arrays.numpy_operand import NumpyOperand, UfuncCall
 
 
-class Symbol(NumpyOperand):
-    """An operand that remembers how it was computed."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def binary(self, opcode: str, left: object, right: object) -> Self:
-        return type(self)(f"{opcode}({left}, {right})")
-
-    def compare(self, predicate: str, other: object) -> Self:
-        return type(self)(f"{predicate}({self}, {other})")
-
-    def unary(self, opcode: str) -> Self:
-        return type(self)(f"{opcode}({self})")
-
-    def __matmul__(self, other: object) -> Self:
-        return type(self)(f"matmul({self}, {other})")
-
-    def __rmatmul__(self, other: object) -> Self:
-        return type(self)(f"matmul({other}, {self})")
+class Symbol(SymbolicOperand, NumpyOperand):
+    """A value that remembers how it was computed."""
 
     def other_ufunc(self, call: UfuncCall) -> tuple[str, str, int, dict[str, object]]:
         return call.ufunc.__name__, call.method, len(call.operands), dict(call.keywords)
-
-    def __repr__(self) -> str:
-        return self.text
 
 
 def test_functions_that_python_has_an_operator_for():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tessera import dist
-from tessera.core.errors.catalog import NotStored
+from tessera.core.errors.catalog import NotStored, OperandMismatch
 from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.settings import overridden
@@ -81,3 +81,14 @@ def test_nothing_is_gathered_of_an_array_that_is_only_declared():
     for use in uses:
         with pytest.raises(NotStored):
             use(x)
+
+
+def test_a_function_of_numpy_writes_into_no_array_on_a_mesh():
+    x: Any = stored(np.ones(4, np.float32))
+    calls: list[Callable[[], Any]] = [lambda: np.add(x, 1, out=x), lambda: np.exp(np.ones(4), out=x)]
+    for call in calls:
+        with pytest.raises(OperandMismatch, match=r"np\.(add|exp) writes into no array on a mesh") as caught:
+            call()
+        assert "X[...] = X + Y" in str(caught.value)
+    assert +x is x
+    np.testing.assert_array_equal(np.asarray(x), np.ones(4))

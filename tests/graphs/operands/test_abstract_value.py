@@ -1,37 +1,15 @@
 """An operand without numbers, by itself."""
 
-from typing import Self
-
 import numpy as np
 import pytest
 
+from support.symbolic_operand import SymbolicOperand
 from tessera.core.errors.catalog import CannotTrace
 from tessera.graphs.operands.abstract_value import AbstractValue
 
 
-class Symbol(AbstractValue):
-    """A value that remembers how it was made."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def binary(self, opcode: str, left: object, right: object) -> Self:
-        return type(self)(f"{opcode}({left}, {right})")
-
-    def compare(self, predicate: str, other: object) -> Self:
-        return type(self)(f"{predicate}({self}, {other})")
-
-    def unary(self, opcode: str) -> Self:
-        return type(self)(f"{opcode}({self})")
-
-    def __matmul__(self, other: object) -> Self:
-        return type(self)(f"matmul({self}, {other})")
-
-    def __rmatmul__(self, other: object) -> Self:
-        return type(self)(f"matmul({other}, {self})")
-
-    def __repr__(self) -> str:
-        return self.text
+class Symbol(SymbolicOperand, AbstractValue):
+    """A value that remembers how it was computed."""
 
 
 def test_operators_of_numpys_arrays_are_its_own():
