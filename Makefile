@@ -93,7 +93,9 @@ test: $(STAMP) $(NODE_MODULES)  ## what CI runs: lint, and every kind of test on
 test-all: $(STAMP) $(NODE_MODULES)  ## lint, every test and every notebook; CHANGED=1: of what changed
 	@$(MAKE) --no-print-directory --jobs=2 lint tests-all
 tests-sample: $(STAMP)
-	$(BIN)/python -m pytest --tier=test $(NARROW) $(PARALLEL) tests
+	@# First the tests of `make check`, alone: only there does a guard keep them from starting processes and compilers.
+	$(BIN)/python -m pytest --tier=check $(NARROW) $(PARALLEL) tests
+	$(BIN)/python -m pytest --tier=test --above=check $(NARROW) $(PARALLEL) tests
 tests-all: $(STAMP)
 	$(BIN)/python -m pytest $(NARROW) $(PARALLEL) tests
 

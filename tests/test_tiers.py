@@ -56,6 +56,21 @@ def test_files_of_dearer_tiers_are_not_collected(pytestconfig: pytest.Config, mo
     assert ignored("tests/frontend/test_fuzz.py") is None
 
 
+def test_files_of_cheaper_tiers_are_not_collected_above_them(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pytestconfig.option, "tier", "test")
+    monkeypatch.setattr(pytestconfig.option, "above", "check")
+    ignored = {
+        path: tiers.pytest_ignore_collect(ROOT / path, pytestconfig)
+        for path in (".", "tests", "tests/core", "tests/core/base/test_dtypes.py", "tests/test_tiers.py",
+                     "tests/core/tile", "tests/core/base/test_syntax_trees.py", "tests/frontend/test_fuzz.py")
+    }  # fmt: skip
+    assert [path for path, ignore in ignored.items() if ignore] == [
+        "tests/core/base/test_dtypes.py", "tests/test_tiers.py", "tests/frontend/test_fuzz.py"
+    ]  # fmt: skip
+
+
 def test_properties_run_fewer_examples() -> None:
     examples: list[int] = []
 

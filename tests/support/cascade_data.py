@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from support.cascades import Arrays
+from tessera.core.schedule.cascade import Region
+from tessera.lowering.schedule.cascades.cascade_reference import evaluate_reductions
 
 COLUMNS = 3
 
@@ -53,3 +55,24 @@ def extents_and_cuts(draw: st.DrawFn, extent: int | None = None) -> tuple[int, l
     size = draw(st.integers(8, 60)) if extent is None else extent
     cuts = draw(st.lists(st.integers(1, size - 1), max_size=7, unique=True).map(sorted))
     return size, cuts
+
+
+def rounding_sensitivity(region: Region, arrays: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Return the condition of the last result: the sum of `|df/da * a|` over all elements `a` of float arrays.
+
+    An algorithm that rounds each of n elements, and each partial sum of them, errs by at most about n times this times
+    the unit roundoff (Higham, Accuracy and Stability of Numerical Algorithms, sections 1.6 and 4.2).  The derivatives are
+    central differences.
+    """
+    step = 2.0**-10
+    total = np.zeros(())
+    for number, values in enumerate(arrays):
+        for index in np.ndindex(values.shape) if values.dtype.kind == "f" else ():
+            sides: list[NDArray[Any]] = []
+            for signed in (step, -step):
+                moved = [*arrays]
+                moved[number] = values.copy()
+                moved[number][index] += signed
+                sides.append(evaluate_reductions(region, moved)[-1])
+            total = total + np.abs((sides[0] - sides[1]) / (2 * step) * values[index])
+    return total

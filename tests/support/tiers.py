@@ -162,24 +162,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--tier`."""
     names = [tier.name.lower() for tier in Tier]
     parser.addoption("--tier", choices=names, default="all", help="run the tests of this tier and of the cheaper ones")
+    parser.addoption("--above", choices=names, help="but leave out the tests of this tier and of the cheaper ones")
 
 
 def _requested(config: pytest.Config) -> Tier:
     return Tier[str(config.getoption("--tier")).upper()]
 
 
-def _cheapest(path: str) -> Tier:
-    """Return the cheapest tier of what a file or a folder holds."""
-    below = (tier for name, tier in RULES.items() if name.startswith((f"{path}/", f"{path}::")))
-    return min(below, default=Tier.ALL)
+def _above(config: pytest.Config) -> int:
+    """Return the tier that `--above` names; below all tiers without it."""
+    name = config.getoption("--above")
+    return Tier.CHECK - 1 if name is None else Tier[str(name).upper()]
+
+
+def _tiers_in(path: str) -> set[Tier]:
+    """Return the tiers of what a file or a folder holds."""
+    return {tier_of(path), *(tier for name, tier in RULES.items() if name.startswith((f"{path}/", f"{path}::")))}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import the files of dearer tiers."""
-    if not collection_path.is_relative_to(ROOT) or _requested(config) is Tier.ALL:
+    """Do not even import the files of tiers that do not run."""
+    if ROOT not in collection_path.parents:
         return None
-    path = collection_path.relative_to(ROOT).as_posix()
-    return min(tier_of(path), _cheapest(path)) > _requested(config) or None
+    tiers = _tiers_in(collection_path.relative_to(ROOT).as_posix())
+    return min(tiers) > _requested(config) or max(tiers) <= _above(config) or None
 
 
 def select(items: Iterable[pytest.Item], tier: Tier) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -213,12 +219,13 @@ def _beyond_sample(nodes: Iterable[str]) -> set[str]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Keep the tests of the tier, and cap the examples of properties."""
-    tier = _requested(config)
-    if tier is Tier.ALL:
-        return
-    items[:], others = select(items, tier)
-    config.hook.pytest_deselected(items=others)
-    for item in items:
+    tier, above = _requested(config), _above(config)
+    if tier is not Tier.ALL:
+        items[:], others = select(items, tier)
+        config.hook.pytest_deselected(items=others)
+    config.hook.pytest_deselected(items=[item for item in items if _tier_of_item(item) <= above])
+    items[:] = [item for item in items if _tier_of_item(item) > above]
+    for item in items if tier is not Tier.ALL else ():
         cap_examples(getattr(item, "obj", None), EXAMPLES[tier])
 
 
