@@ -4,12 +4,14 @@ import { amount } from "../plans/amounts";
 import style from "./memory.css";
 
 interface Lifetime { name: string; type: string; bytes: number; kind: string; made: number; last: number; reads: number[]; lines: number[]; ops: number[] }
-interface Moment { kernel: string; arguments: number; intermediates: number; results: number; lines: number[] }
+interface Moment { kernel: string; arguments: number; intermediates: number; results: number; launch: number; lines: number[] }
 interface Payload { title: string; group: string; summary: string; arrays: Lifetime[]; moments: Moment[]; peak: number; most: number; unfused: number }
 
-const KINDS: [field: "arguments" | "intermediates" | "results", kind: string][] = [["results", "result"], ["intermediates", "intermediate"], ["arguments", "argument"]];
+type Field = "arguments" | "intermediates" | "results" | "launch";
+const KINDS: [field: Field, kind: string, words: string][] = [
+  ["launch", "launch", "taken by launches"], ["results", "result", "results"], ["intermediates", "intermediate", "intermediates"], ["arguments", "argument", "arguments"]];
 const bytes = (count: number): string => `${amount(count)}B`;
-const total = (moment: Moment): number => moment.arguments + moment.intermediates + moment.results;
+const total = (moment: Moment): number => moment.arguments + moment.intermediates + moment.results + moment.launch;
 
 class Memory {
   private readonly status = make("div", { class: "tsr-foot", role: "status", "aria-live": "polite" });
@@ -19,7 +21,8 @@ class Memory {
 
   constructor(private readonly root: HTMLElement, private readonly data: Payload, private readonly context: Context) {
     this.columns = data.moments.map((moment, number) => this.column(moment, number));
-    const legend = KINDS.map(([, kind]) => make("span", { class: "tsr-key-of" }, make("i", { class: `tsr-of-${kind}` }), `${kind}s`)).reverse();
+    const shown = KINDS.filter(([field]) => field !== "launch" || data.moments.some((moment) => moment.launch));
+    const legend = shown.map(([, kind, words]) => make("span", { class: "tsr-key-of" }, make("i", { class: `tsr-of-${kind}` }), words)).reverse();
     const chart = make("div", { class: "tsr-chart", role: "group", "aria-label": `${data.title}, kernel by kernel: ${data.summary}`, onkeydown: (event: KeyboardEvent) => this.walk(event) },
       make("div", { class: "tsr-byte-scale" }, make("span", {}, bytes(data.most)), make("span", {}, "0 B")),
       make("div", { class: "tsr-columns" }, ...this.columns));
@@ -41,7 +44,7 @@ class Memory {
 
   private column(moment: Moment, number: number): HTMLElement {
     const peak = number === this.data.peak;
-    const said = `kernel ${moment.kernel}: ${bytes(total(moment))}${peak ? ", the peak" : ""} (${KINDS.map(([field, kind]) => `${kind}s ${bytes(moment[field])}`).reverse().join(", ")})`;
+    const said = `kernel ${moment.kernel}: ${bytes(total(moment))}${peak ? ", the peak" : ""} (${KINDS.filter(([field]) => field !== "launch" || moment.launch).map(([field, , words]) => `${words} ${bytes(moment[field])}`).reverse().join(", ")})`;
     const node = make("div", { class: peak ? "tsr-column tsr-peak" : "tsr-column", role: "button", tabindex: number ? -1 : 0, title: said, "aria-label": said, onclick: () => this.chooseKernel(number) },
       make("span", { class: "tsr-stack" }, make("span", { class: "tsr-top" }, bytes(total(moment))), ...KINDS.map(([field, kind]) => make("i", { class: `tsr-of-${kind}`, style: `height:${(100 * moment[field]) / Math.max(1, this.data.most)}%` }))),
       make("span", { class: "tsr-kernel-name" }, moment.kernel));

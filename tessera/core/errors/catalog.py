@@ -369,6 +369,16 @@ class CudaFailure(TesseraError):
     title = "the CUDA driver reports an error"
 
 
+class OutOfDeviceMemory(CudaFailure):
+    """More memory than is free on a GPU, after all caches have given theirs back.
+
+    Example: a product of arrays of 60 GB each whose rows are not aligned, so that it has to copy them.
+    """
+
+    code = "TSR-E705"
+    title = "out of GPU memory"
+
+
 class CompileTimeout(TesseraError):
     """A compilation that took longer than the setting `compile_timeout` allows.
 

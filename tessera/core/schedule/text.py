@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
-from tessera.core.base.plurals import counted
+from tessera.core.base.plurals import counted, short_bytes, short_count
 from tessera.core.graph.expr import Apply, walk
 from tessera.core.graph.expr import to_text as expr_text
 from tessera.core.graph.graph import Node, Routine, Value
@@ -95,7 +95,7 @@ def _group(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
         return
     axes = " ".join(f"{_axis(axis)}={extent}{'*' if axis in group.reduced else ''}"
                     for axis, extent in enumerate(group.extents))  # fmt: skip
-    cost = f"{short_count(operations(group))}FLOP, {short_count(bytes_moved(group))}B"
+    cost = f"{short_count(operations(group))}FLOP, {short_bytes(bytes_moved(group))}"
     yield PlanLine(f"  kernel {group.ident} {group.name} [{group.kind}] over {axes or 'one element'}: {cost}", group)
     yield PlanLine(f"    reads  {', '.join(f'{names.of(v)}: {v.type}' for v in group.inputs)}", group)
     for node in group.members:
@@ -106,11 +106,11 @@ def _group(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
 def _arena(plan: Plan, names: _PlanNames) -> Iterator[PlanLine]:
     """Yield the places of what passes between the kernels."""
     if plan.buffers:
-        yield PlanLine(f"  arena: {short_count(plan.arena_bytes)}B")
+        yield PlanLine(f"  arena: {short_bytes(plan.arena_bytes)}")
     for each in plan.buffers:
         first, last = each.alive
         where = f"at {each.offset}" if each.replaces is None else f"in place of {names.of(each.replaces)}"
-        text = f"    {names.of(each.value)} {where}, {short_count(each.value.type.bytes)}B, kernels {first} to {last}"
+        text = f"    {names.of(each.value)} {where}, {short_bytes(each.value.type.bytes)}, kernels {first} to {last}"
         yield PlanLine(text)
 
 
@@ -123,7 +123,7 @@ def _call(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
         over = ", ".join(map(str, cast("tuple[str, ...]", given["axes"])))
         leaves = f" of {given['leaves']} parts a device" if given["leaves"] else ""
         what = f"collective {group.ident} {given['kind']} over {over}{leaves}"
-    yield PlanLine(f"  {what}: {short_count(bytes_moved(group))}B", group)
+    yield PlanLine(f"  {what}: {short_bytes(bytes_moved(group))}", group)
     yield PlanLine(f"    reads  {', '.join(f'{names.of(v)}: {v.type}' for v in group.inputs)}", group)
     where = f"  # line {node.span.line} {'/'.join(node.origin.composite)}" if node.span.line else ""
     written = ", ".join(f"{names.of(v)}: {v.type}" for v in group.outputs)
@@ -155,11 +155,3 @@ def _index(group: Group, value: Value) -> str:
 
 def _axis(axis: int) -> str:
     return chr(ord("i") + axis) if axis < 18 else f"a{axis}"
-
-
-def short_count(number: int) -> str:
-    """Return a number with three digits and the prefix of its unit: `16.4 k`."""
-    for unit, name in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if number >= unit:
-            return f"{number / unit:.3g} {name}"
-    return f"{number} "

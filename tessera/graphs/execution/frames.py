@@ -17,7 +17,7 @@ from tessera.core.graph.graph import Value
 from tessera.core.schedule.plan import Plan
 from tessera.graphs.execution.supply import Supply, arena_of
 from tessera.runtime.arrays.interop import library_of
-from tessera.runtime.driver.driver import Driver
+from tessera.runtime.driver.driver import CACHES, Driver
 from tessera.runtime.memory.operands import Operand
 
 _ALL_IDLE_BYTES: Final = 256 << 20
@@ -157,6 +157,13 @@ class _Idle:
                     dropped.append(self._frames.popitem(last=False)[1])
                     self._bytes -= sum(each.bytes for each in dropped[-1])
 
+    def clear(self) -> None:
+        """Let all of them go."""
+        with self._lock:
+            dropped, self._bytes = dict(self._frames), 0  # outlives the lock
+            self._frames.clear()
+        del dropped
+
     def forget(self, pool: int) -> None:
         """Let the frames of a pool go that is not there any more."""
         with self._lock:
@@ -170,3 +177,11 @@ _IDLE: Final = _Idle()
 def idle_bytes() -> int:
     """Return the bytes of all arenas that are kept, and that no call has."""
     return _IDLE.bytes
+
+
+def release_idle() -> None:
+    """Let all arenas go that no call has."""
+    _IDLE.clear()
+
+
+CACHES.append(release_idle)

@@ -118,6 +118,19 @@ def is_jax(value: object) -> TypeGuard[JaxArray]:
     return library_of(value) == "jax"
 
 
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def release_cached_blocks() -> None:
+    """Let the allocators of PyTorch and CuPy give back the blocks of GPU memory that no array of theirs is in."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
 # -- streams -------------------------------------------------------------------------------------------------------
 
 

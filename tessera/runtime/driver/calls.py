@@ -15,6 +15,7 @@ from tessera.runtime.driver.descriptors import Launched, after_fault, fault
 FAULTS: Final = frozenset({214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 WRONG_CONTEXT: Final = frozenset({201, 400})
 _CAPTURE: Final = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED to _STREAM_CAPTURE_WRONG_THREAD
+OUT_OF_MEMORY: Final = 2
 _NOT_INITIALIZED: Final = 3
 _NOT_READY: Final = 600
 _REMEMBERED: Final = 64

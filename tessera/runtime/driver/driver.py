@@ -6,12 +6,16 @@ first call of `driver`.
 """
 
 import ctypes
+import gc
 import threading
 from collections.abc import Callable
 from typing import Final, SupportsInt
 
+from tessera.core.base.plurals import short_bytes
+from tessera.core.errors.catalog import OutOfDeviceMemory
 from tessera.runtime.arrays.host import AnyArray
-from tessera.runtime.driver.calls import Calls
+from tessera.runtime.arrays.interop import release_cached_blocks
+from tessera.runtime.driver.calls import OUT_OF_MEMORY, Calls
 from tessera.runtime.driver.descriptors import Encoding
 from tessera.runtime.driver.polling import poll
 
@@ -20,6 +24,12 @@ Start = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_vo
 
 SetParameters = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], int]
 """set_parameters(executable graph, node, address of a KernelNode): the driver's status."""
+
+CACHES: Final[list[Callable[[], object]]] = [gc.collect, release_cached_blocks]
+"""Called when an allocation fails, before it is tried again: each lets go of GPU memory that something keeps for later.
+
+Cycles, such as an exception and its frames, keep arrays alive until the collector comes to them.
+"""
 
 _TENSOR_MAP_BYTES: Final = 128
 _EVERYTHING: Final = (1 << 64) - 1
@@ -161,19 +171,64 @@ class Driver(Calls):
     # -- memory ---------------------------------------------------------------------------------------------------
 
     def allocate(self, size: int, stream: int) -> int:
-        """Allocate `size` bytes in the order of the stream, and return their address."""
-        return int(self._call("cuMemAllocAsync", size, stream))
+        """Allocate `size` bytes in the order of the stream, and return their address.
+
+        Raises OutOfDeviceMemory where they are not free, not even after `CACHES` have given back theirs.
+        """
+
+        def attempt() -> tuple[int, int]:
+            status, address = self._api.cuMemAllocAsync(size, stream)
+            return int(status), int(address or 0)
+
+        return self._allocated(attempt, size, stream, "cuMemAllocAsync")
 
     def reserve(self, size: int, stream: int, device: int) -> int:
         """Allocate `size` bytes of the current device in the order of the stream; they are kept for the next.
 
-        While the stream is captured, the memory is the graph's own.
+        While the stream is captured, the memory is the graph's own.  Raises as `allocate` does.
         """
-        found = ctypes.c_uint64()
-        status = self._reserve(ctypes.byref(found), size, self._pool(device), stream)
+        pool = self._pool(device)
+
+        def attempt() -> tuple[int, int]:
+            address = ctypes.c_uint64()
+            return self._reserve(ctypes.byref(address), size, pool, stream), address.value
+
+        return self._allocated(attempt, size, stream, "cuMemAllocFromPoolAsync")
+
+    def _allocated(self, attempt: Callable[[], tuple[int, int]], size: int, stream: int, what: str) -> int:
+        """Return the address that `attempt` gives beside a status; release caches and try again where there is none."""
+        status, address = attempt()
+        if status == OUT_OF_MEMORY and self.lost is None:
+            if not self.capturing(stream):  # a graph allocates when it is launched, and may not wait
+                self._release_caches(stream)
+                status, address = attempt()
+            if status == OUT_OF_MEMORY:
+                raise self._full(size)
         if status:
-            self.failed(status, "cuMemAllocFromPoolAsync")
-        return found.value
+            self.failed(status, what)
+        return address
+
+    def _release_caches(self, stream: int) -> None:
+        """Let everything go that is kept for later, and wait until it is free."""
+        with self.relaxed():
+            for release in CACHES:
+                release()
+            for each in {0, stream}:  # which memory was given back in the order of
+                self.wait(each)
+            self.trim()
+            default = self._call("cuDeviceGetDefaultMemPool", self._call("cuDeviceGet", self.device()))
+            self._call("cuMemPoolTrimTo", default, 0)
+
+    def _full(self, size: int) -> OutOfDeviceMemory:
+        free, total = self._call("cuMemGetInfo")
+        device = self.device()
+        message = (
+            f"{short_bytes(size)} are needed, and {short_bytes(int(free))} of the {short_bytes(int(total))} of GPU "
+            f"{device} ({self.name(device)}) are free"
+        )
+        return OutOfDeviceMemory(
+            message, hint="delete arrays that are not needed any more; other programs may use the GPU"
+        )
 
     def trim(self) -> None:
         """Give back what `free` has left to be reserved again, as far as nothing uses it any more."""

@@ -359,8 +359,9 @@ class CudaLauncher:
         pointers = [index for index, slot in self._layout.of_kind("pointer") if slot.parameter in arrays]
         order = [self.artifact.slots[index].parameter for index in pointers]
         windows = [(index, order.index(number), window.at) for index, number, window, _ in maps if number in arrays]
-        launch = RowPadding(self._driver, [PaddedRows.of(arrays[number]) for number in order])
-        return AlignedCopies(launch, tuple(pointers), tuple(windows))
+        rows = [PaddedRows.of(arrays[number].shape, arrays[number].itemsize) for number in order]
+        names = tuple(self.artifact.bindings[number].name for number in order)
+        return AlignedCopies(RowPadding(self._driver, rows), tuple(pointers), tuple(windows), names)
 
     def _scratch(self, blocks: int) -> tuple[tuple[int, int, bool], ...]:
         """Return the memory for one launch: (parameter, bytes, whether it begins as zeros)."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from threading import get_ident
 from typing import Final
 
-from tessera.core.artifact import Artifact
-from tessera.core.errors.catalog import ContextLost, CudaFailure
+from tessera.core.artifact import PADDED_ROW_BYTES, Artifact
+from tessera.core.errors.base import TesseraError
+from tessera.core.errors.catalog import ContextLost, CudaFailure, OutOfDeviceMemory
 from tessera.core.program.types import Scalar
 from tessera.runtime.arrays.interop import Stream, default_stream
 from tessera.runtime.binding.current_stream import ArgumentStreams
@@ -299,10 +300,22 @@ class LaunchPlan:
                 if status:
                     self._refuse(status)
                 self._note(self._record)
+            except OutOfDeviceMemory as error:
+                raise self._without_memory(error, padding=len(held) == len(self.scratch)) from None
             finally:
                 if api.lost is None:
                     for memory in held:
                         api.free(memory, stream)
+
+    def _without_memory(self, error: OutOfDeviceMemory, *, padding: bool) -> TesseraError:
+        """Say for what there is too little memory.  padding: for copies whose rows are aligned; else for scratch."""
+        kernel, purpose, hint = self.kernel, "memory that the launch takes by itself", error.hint
+        if padding and self.copies is not None:
+            names = ", ".join(self.copies.names)
+            purpose = f"a copy of {names} whose rows begin at multiples of {PADDED_ROW_BYTES} bytes"
+            hint = f"give {names} rows of a multiple of {WINDOW_ALIGNMENT} bytes, which are read where they are; {hint}"
+        message = f"kernel {kernel.name}: {purpose}: {error.message}"
+        return OutOfDeviceMemory(message, kernel.span, hint).with_source(kernel.source)
 
     def _pad_rows(self, copies: AlignedCopies, memory: int) -> int:
         """Copy what has to be aligned, and let the tensor maps say where to: the driver's status."""

@@ -5,16 +5,19 @@ Both launchers have the interface of those for one artifact (`CpuLauncher`, `Cud
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from threading import get_ident
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from tessera.core.artifact import Artifact
 from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Workspace
+from tessera.core.program.types import Array
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch.cpu import BoundLaunch, CpuLauncher
+from tessera.runtime.memory.alignment_copies import PaddedRows
 
 if TYPE_CHECKING:
     from tessera.runtime.launch.cuda import CudaLauncher, StreamLike
@@ -53,6 +56,39 @@ class Workspaces:
         return tuple(
             (tuple(max(1, evaluate(length, extent)) for length in extents), dtype) for extents, dtype in self._spaces
         )
+
+
+class _HasShape(Protocol):
+    """An array as far as its extents go."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        ...
+
+
+def launch_bytes(artifacts: Sequence[Artifact], workspaces: Sequence[Workspace], arrays: Sequence[_HasShape]) -> int:
+    """Return the bytes that a launch allocates on a GPU, and gives back after it.
+
+    Scratch memory of persistent kernels is not counted: its size is that of the blocks that a GPU runs at a time.
+
+    artifacts: one a phase; workspaces: what the phases share; arrays: the arguments, scalars included
+    """
+    layout = Workspaces(artifacts[0], workspaces).layout(arrays) if workspaces else ()
+    shared = sum(prod(shape) * dtype.itemsize for shape, dtype in layout)
+    shapes = [*(getattr(array, "shape", ()) for array in arrays), *(shape for shape, _ in layout)]
+    return shared + max((_phase_bytes(artifact, shapes) for artifact in artifacts), default=0)
+
+
+def _phase_bytes(artifact: Artifact, shapes: Sequence[tuple[int, ...]]) -> int:
+    padded = {slot.parameter for slot in artifact.slots if slot.tensor_map and slot.tensor_map.padded_rows}
+    copies = 0
+    for number in padded:
+        kind = artifact.bindings[number].type
+        assert isinstance(kind, Array)
+        if 0 not in shapes[number]:
+            copies += PaddedRows.of(shapes[number], kind.dtype.numpy.itemsize).bytes
+    return copies + sum(slot.bytes for slot in artifact.slots if slot.kind == "workspace")
 
 
 @dataclass(slots=True, eq=False)

@@ -40,9 +40,9 @@ class PaddedRows:
     size: int
 
     @staticmethod
-    def of(array: AnyArray) -> "PaddedRows":
-        """Return the rows of an array: everything along its last axis."""
-        return PaddedRows(math.prod(array.shape[:-1]), array.shape[-1] * array.itemsize)
+    def of(shape: Sequence[int], itemsize: int) -> "PaddedRows":
+        """Return the rows of an array without gaps: everything along its last axis."""
+        return PaddedRows(math.prod(shape[:-1]), shape[-1] * itemsize)
 
     @property
     def pitch(self) -> int:
@@ -58,7 +58,7 @@ class PaddedRows:
 def padded_strides(array: AnyArray) -> tuple[int, ...]:
     """Return the strides, in bytes, of the copy of an array."""
     strides = [array.itemsize]
-    step = PaddedRows.of(array).pitch
+    step = PaddedRows.of(array.shape, array.itemsize).pitch
     for extent in reversed(array.shape[:-1]):
         strides.append(step)
         step *= extent
@@ -109,11 +109,13 @@ class AlignedCopies:
 
     pointers: the kernel's parameters that hold the arrays' addresses, in the order of `launch`
     windows: tensor maps on the copies, each with the number of its array among `pointers`
+    names: of the arrays, for errors
     """
 
     launch: RowPadding
     pointers: tuple[int, ...]
     windows: tuple[MapOf, ...]
+    names: tuple[str, ...] = ()
     _memory: int = 0
 
     @property
@@ -123,7 +125,7 @@ class AlignedCopies:
 
     def copy(self) -> "AlignedCopies":
         """Return the same copies for another launch, which may be begun in another thread."""
-        return AlignedCopies(self.launch.copy(), self.pointers, self.windows, self._memory)
+        return AlignedCopies(self.launch.copy(), self.pointers, self.windows, self.names, self._memory)
 
     def maps(self, memory: int) -> Iterator[Written]:
         """Yield the tensor maps that change when the copies lie in `memory`, all of which are to be written."""

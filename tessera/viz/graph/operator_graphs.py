@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tessera.core.base.plurals import counted
+from tessera.core.base.plurals import counted, short_bytes, short_count
 from tessera.core.base.source import Span
 from tessera.core.graph.expr import Apply, Argument
 from tessera.core.graph.graph import Graph as OperatorGraph
@@ -12,7 +12,7 @@ from tessera.core.graph.graph import Node as OperatorNode
 from tessera.core.graph.graph import Tensor, Value
 from tessera.core.record import KERNEL, argument_id
 from tessera.core.schedule.plan import CALL, Group, Plan
-from tessera.core.schedule.text import bytes_moved, operations, short_count
+from tessera.core.schedule.text import bytes_moved, operations
 from tessera.viz.graph.model import (
     COMPUTE,
     CONSTANT,
@@ -151,7 +151,7 @@ class _Drawing:
 
     def join(self, value: Value, source: str, target: str, *, inside: bool = False) -> None:
         """Add an edge; inside: of one kernel, where the value is in registers."""
-        where = "in registers" if inside else f"{short_count(value.type.bytes)}B"
+        where = "in registers" if inside else f"{short_bytes(value.type.bytes)}"
         self.edges.append(Edge(source, target, port=self.names[value], label=f"{tensor_text(value.type)}, {where}"))
 
     def graph(self) -> Graph:
@@ -222,7 +222,7 @@ def _add_aliases(drawing: _Drawing, plan: Plan, left: dict[Value, Value]) -> Non
 
 
 def _kernel(group: Group, ancestry: Ancestry) -> Region:
-    cost = f"{short_count(operations(group))}FLOP, {short_count(bytes_moved(group))}B"
+    cost = f"{short_count(operations(group))}FLOP, {short_bytes(bytes_moved(group))}"
     lines = dict.fromkeys(line for node in group.members for line in _lines(ancestry.spans(node)))
     told = f"{group.kind}: {counted(len(group.members), 'node')} in one kernel"
     badges = (Badge(FORM, group.kind, told), Badge(COST, cost, "floating-point operations, and bytes read and written"))

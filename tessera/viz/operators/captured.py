@@ -70,6 +70,12 @@ class CapturedGraph:
         """The plans of the bodies of loops and branches, those of bodies in bodies after what holds them."""
         return tuple(_bodies(self.executable, "", ()))
 
+    @property
+    def rows_aligned(self) -> tuple[bool, ...]:
+        """Tell which arguments have rows of multiples of 16 bytes; arrays as libraries allocate them begin at such."""
+        types = [value.type for value in self.executable.graph.inputs]
+        return tuple(bool(kind.shape) and kind.shape[-1] * kind.dtype.numpy.itemsize % 16 == 0 for kind in types)
+
     def target(self, name: str = "") -> Target:
         """Return the target that a call runs on, or the one of that name; the CPU's for the interpreter."""
         found = resolve_target(name) if name else chosen_target(self.executable.options, self.arguments)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from tessera.core.base.plurals import counted
+from tessera.core.base.plurals import counted, short_bytes, short_count
 from tessera.core.schedule.decisions import Cost
-from tessera.core.schedule.text import short_count
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.texts import largest
 from tessera.viz.base.view import View
@@ -108,11 +107,11 @@ def _saved(data: FusionModel) -> str:
 
 
 def _cost(cost: Cost) -> str:
-    return f"{counted(cost.kernels, 'kernel')} with {short_count(cost.bytes)}B and {short_count(cost.operations)}FLOP"
+    return f"{counted(cost.kernels, 'kernel')} with {short_bytes(cost.bytes)} and {short_count(cost.operations)}FLOP"
 
 
 def _kernel(kernel: KernelCard) -> str:
-    moved = f"{short_count(kernel.cost.bytes)}B, {short_count(kernel.cost.operations)}FLOP"
+    moved = f"{short_bytes(kernel.cost.bytes)}, {short_count(kernel.cost.operations)}FLOP"
     return f"kernel {kernel.number} {kernel.name} [{kernel.form}]: {moved}"
 
 
@@ -120,7 +119,7 @@ def _boundary(boundary: BoundaryCard) -> str:
     """Return a pair of kernels and why they are two, in one line."""
     detail = f" ({boundary.detail})" if boundary.detail else ""
     remedy = f"; remedy: {boundary.remedy}" if boundary.remedy else ""
-    saved = f"; one kernel would move {short_count(boundary.saved)}B less" if boundary.saved else ""
+    saved = f"; one kernel would move {short_bytes(boundary.saved)} less" if boundary.saved else ""
     arrays = ", ".join(boundary.arrays)
     return f"{boundary.producer} and {boundary.consumer} ({arrays}) are two: {boundary.words}{detail}{saved}{remedy}"
 

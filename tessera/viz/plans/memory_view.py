@@ -3,8 +3,7 @@
 from html import escape
 from typing import Final
 
-from tessera.core.base.plurals import counted
-from tessera.core.schedule.text import short_count
+from tessera.core.base.plurals import counted, short_bytes
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.texts import largest
 from tessera.viz.base.view import View
@@ -21,7 +20,8 @@ def memory(f: Capturable, *arguments: object) -> "MemoryView":
     """Show the memory of a function of operators over time: which arrays are alive at which kernel, and the peak.
 
     An array is alive from the kernel that writes it to the last one that reads it; arguments from the start to the
-    end, and results to the end, as they are the caller's.
+    end, and results to the end, as they are the caller's.  On a GPU, what a launch takes by itself counts too: copies
+    of arrays whose rows are not multiples of 16 bytes, and workspaces; the kernels are compiled for that.
 
     arguments: examples; without any, the last call is shown
 
@@ -51,7 +51,9 @@ class MemoryView(View[MemoryModel]):
         for number, moment in told:
             bar = "#" * max(1, round(_BARS * moment.total / widest))
             mark = " peak" if number == data.peak else ""
-            lines.append(f"  {moment.kernel:32.32} {short_count(moment.total) + 'B':>8} {bar}{mark}")
+            if moment.launch:
+                mark += f" ({short_bytes(moment.launch)} taken by the launch)"
+            lines.append(f"  {moment.kernel:32.32} {short_bytes(moment.total):>8} {bar}{mark}")
         left = len(data.moments) - len(told)
         return "\n".join([*lines, *([f"  and {counted(left, 'kernel')} more"] if left > 0 else [])])
 
@@ -78,10 +80,11 @@ class MemoryView(View[MemoryModel]):
 def _summary(data: MemoryModel) -> str:
     between = [each for each in data.arrays if each.kind == INTERMEDIATE]
     where = f" at kernel {data.peak}" if len(data.moments) > 1 else ""
-    told = f"{counted(len(between), 'intermediate')} of {short_count(sum(each.bytes for each in between))}B"
-    without = f"{short_count(data.unfused)}B without fusion"
-    arena = f" in an arena of {short_count(data.arena)}B" if data.arena else ""
-    return f"peak {short_count(data.peak_bytes)}B{where} ({without}), {told}{arena}"
+    told = f"{counted(len(between), 'intermediate')} of {short_bytes(sum(each.bytes for each in between))}"
+    without = f"{short_bytes(data.unfused)} without fusion"
+    arena = f" in an arena of {short_bytes(data.arena)}" if data.arena else ""
+    taken = f", launches take up to {short_bytes(data.launch_bytes)}" if data.launch_bytes else ""
+    return f"peak {short_bytes(data.peak_bytes)}{where} ({without}), {told}{arena}{taken}"
 
 
 def _cells(each: Lifetime) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Origin, Value
 from tessera.core.graph.index_maps import window
-from tessera.core.schedule.text import bytes_moved, operations, plan_lines, plan_text, short_count
+from tessera.core.schedule.text import bytes_moved, operations, plan_lines, plan_text
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.schedule.plan_graph import plan_graph
 
@@ -71,9 +71,3 @@ def test_lines_know_what_they_are_about():
         assert [line.node for line in lines if line.group is group and line.node] == list(group.members)
     named = list(plan_lines(plan, {plan.graph.inputs[0]: "%weights"}))
     assert "%weights: f32[1024, 2048]" in named[2].text
-
-
-def test_counts_have_three_digits():
-    assert [short_count(number) for number in (0, 999, 1000, 16384, 1_048_576, 3 * 10**9, 10**13)] == [
-        "0 ", "999 ", "1 k", "16.4 k", "1.05 M", "3 G", "10 T",
-    ]  # fmt: skip

@@ -13,9 +13,10 @@ from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Value
 from tessera.core.schedule.plan import Plan
 from tessera.graphs.execution import frames
-from tessera.graphs.execution.frames import Frame, FramePool, Workspace, idle_bytes
+from tessera.graphs.execution.frames import Frame, FramePool, Workspace, idle_bytes, release_idle
 from tessera.graphs.execution.supply import LibrarySupply
 from tessera.lowering.schedule.plan_graph import plan_graph
+from tessera.runtime.driver.driver import CACHES
 from tessera.runtime.memory.operands import operand
 
 SUPPLY = LibrarySupply.of(operand(np.empty(0, np.float32), "x"))
@@ -106,6 +107,23 @@ def test_the_last_one_stays_whatever_its_size(monkeypatch: pytest.MonkeyPatch):
         pass
     with pool.lent(SUPPLY) as second:
         assert first is second
+
+
+def test_idle_frames_make_way_where_a_gpu_has_too_little_memory():
+    pool = FramePool(plan())
+    with pool.lent(SUPPLY) as first:
+        pass
+    with pool.lent(SUPPLY) as busy:
+        assert busy is first
+        release_idle()
+    with pool.lent(SUPPLY) as again:
+        assert again is busy
+    assert idle_bytes() > 0
+    release_idle()
+    assert idle_bytes() == 0
+    assert release_idle in CACHES
+    with pool.lent(SUPPLY) as other:
+        assert other is not busy
 
 
 def test_captured_frames_are_of_one_call():

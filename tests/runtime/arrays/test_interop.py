@@ -1,5 +1,6 @@
 """What other libraries' arrays are asked, by stand-ins for them."""
 
+import sys
 from types import SimpleNamespace
 from typing import TypedDict
 
@@ -139,6 +140,27 @@ def test_jax_goes_on_by_itself(others: Libraries):
     assert not waits_for_the_end(others.tensor(X))
     device_view(frozen, "x")
     assert frozen.ready
+
+
+def test_allocators_give_back_what_no_array_is_in(monkeypatch: pytest.MonkeyPatch):
+    calls: list[str] = []
+
+    def torch(*, used: bool) -> object:
+        cuda = SimpleNamespace(is_initialized=lambda: used, empty_cache=lambda: calls.append("torch"))
+        return SimpleNamespace(cuda=cuda)
+
+    pool = SimpleNamespace(free_all_blocks=lambda: calls.append("cupy"))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(get_default_memory_pool=lambda: pool))
+    monkeypatch.setitem(sys.modules, "torch", torch(used=False))
+    interop.release_cached_blocks()
+    assert calls == ["cupy"]
+    monkeypatch.setitem(sys.modules, "torch", torch(used=True))
+    interop.release_cached_blocks()
+    assert calls == ["cupy", "torch", "cupy"]
+    for name in ("torch", "cupy"):
+        monkeypatch.delitem(sys.modules, name)
+    interop.release_cached_blocks()
+    assert len(calls) == 3
 
 
 def test_nothing_is_imported(monkeypatch: pytest.MonkeyPatch):

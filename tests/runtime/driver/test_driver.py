@@ -6,11 +6,15 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tessera.core.errors.catalog import OutOfDeviceMemory
 from tessera.runtime.driver import driver as door
 
 ROOT = Path(__file__).parents[3]
@@ -47,6 +51,62 @@ def test_threads_that_are_first_at_once_get_one_driver(monkeypatch: pytest.Monke
         thread.join()
     assert found[0] is found[1]
     assert door.loaded() is found[0]
+
+
+class Scarce(door.Driver):
+    """A driver with a GPU with `available` bytes free, beside what caches hold, `cached`."""
+
+    def __init__(self, available: int, cached: int, monkeypatch: pytest.MonkeyPatch, *, captures: bool = False) -> None:
+        self.lost, self.available, self.cached, self.captures = None, available, cached, captures
+        self.waited: list[int] = []
+        self._api: Any = SimpleNamespace(cuMemAllocAsync=self._allocate)
+        monkeypatch.setattr(door, "CACHES", [self._release])
+
+    def _release(self) -> None:
+        self.available, self.cached = self.available + self.cached, 0
+
+    def _allocate(self, size: int, stream: int) -> tuple[int, int | None]:
+        if size > self.available:
+            return 2, None
+        self.available -= size
+        return 0, 0x1000
+
+    def _call(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - as the one that it stands for
+        return {"cuMemGetInfo": (self.available, 141 * 10**9), "cuDeviceGetName": b"Fake"}.get(name, 0)
+
+    @contextmanager
+    def relaxed(self) -> Generator[None]:
+        yield
+
+    def capturing(self, stream: int) -> bool:
+        return self.captures
+
+    def wait(self, stream: int) -> None:
+        self.waited.append(stream)
+
+    def trim(self) -> None:
+        pass
+
+
+def test_caches_make_way_for_an_allocation(monkeypatch: pytest.MonkeyPatch):
+    driver = Scarce(100, 60, monkeypatch)
+    assert driver.allocate(90, 5) == 0x1000
+    assert (driver.cached, driver.waited) == (60, [])
+    assert driver.allocate(70, 5) == 0x1000
+    assert (driver.cached, driver.waited) == (0, [0, 5])
+
+
+def test_too_little_memory_is_said_with_figures(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(OutOfDeviceMemory) as caught:
+        Scarce(3_200_000_000, 10**9, monkeypatch).allocate(68_700_000_000, 0)
+    assert caught.value.message == "68.7 GB are needed, and 4.2 GB of the 141 GB of GPU 0 (Fake) are free"
+
+
+def test_nothing_waits_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch):
+    driver = Scarce(100, 60, monkeypatch, captures=True)
+    with pytest.raises(OutOfDeviceMemory):
+        driver.allocate(130, 5)
+    assert (driver.cached, driver.waited) == (60, [])
 
 
 def run_on_gpu(text: str) -> subprocess.Popen[str]:
@@ -112,3 +172,17 @@ def test_ctrl_c_ends_a_wait_for_a_kernel_within_half_a_second():
     process.communicate(timeout=60)
     assert words[0] == "interrupted"
     assert float(words[1]) - sent < 0.5
+
+
+@pytest.mark.gpu
+def test_other_libraries_make_way_on_a_gpu():
+    torch = pytest.importorskip("torch")
+    free, total = torch.cuda.mem_get_info()
+    held = torch.empty(free - (4 << 30), dtype=torch.uint8, device="cuda")
+    del held  # PyTorch keeps the block for its next tensor
+    assert torch.cuda.mem_get_info()[0] < 8 << 30
+    driver = door.driver()
+    driver.enter()
+    driver.free(driver.allocate(16 << 30, 0), 0)
+    with pytest.raises(OutOfDeviceMemory, match="are needed"):
+        driver.allocate(2 * total, 0)

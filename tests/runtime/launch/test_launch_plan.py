@@ -9,7 +9,7 @@ from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
 from support.interrupts import interrupted
 from tessera.core.artifact import Artifact
-from tessera.core.errors.catalog import CudaFailure
+from tessera.core.errors.catalog import CudaFailure, OutOfDeviceMemory
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch import cuda
 from tessera.runtime.launch.launch_plan import LaunchPlan
@@ -147,3 +147,31 @@ def test_what_the_driver_refuses_names_the_kernel(fake: FakeDriver):
     with pytest.raises(CudaFailure, match="kernel null: cuLaunchKernelEx: 701") as caught:
         launch.launch((x,))
     assert caught.value.span == raw_kernels.SPAN
+
+
+def test_too_little_memory_for_copies_names_their_arrays(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    def reserve(size: int, stream: int, device: int) -> int:
+        raise OutOfDeviceMemory(f"{size} bytes are needed", hint="delete arrays")
+
+    launch = prepared(raw_kernels.window(padded_rows=True), zeros(), to_device(np.zeros((2, 16, 64), np.float32)))
+    monkeypatch.setattr(fake, "reserve", reserve)
+    with pytest.raises(OutOfDeviceMemory) as caught:
+        launch.begin()
+    error = caught.value
+    assert error.message == (
+        "kernel window: a copy of x whose rows begin at multiples of 128 bytes: 8192 bytes are needed"
+    )
+    assert error.hint == "give x rows of a multiple of 16 bytes, which are read where they are; delete arrays"
+    assert error.span == raw_kernels.SPAN
+
+
+def test_too_little_memory_for_scratch_names_the_kernel(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    launch = prepared(raw_kernels.null(), to_device(np.zeros(4, np.float32)))
+    launch.scratch = ((0, 1 << 20, False),)
+
+    def allocate(size: int, stream: int) -> int:
+        raise OutOfDeviceMemory(f"{size} bytes are needed")
+
+    monkeypatch.setattr(fake, "allocate", allocate)
+    with pytest.raises(OutOfDeviceMemory, match="kernel null: memory that the launch takes by itself: 1048576 bytes"):
+        launch.begin()

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from frontend.kernels import array, build
-from support import fake_cuda
+from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
-from support.simulate import compile_ptx
+from support.product_programs import matrix_product
+from support.simulate import compile_cuda, compile_ptx
 from tessera.core.base.dtypes import f32
 from tessera.core.base.reductions import tree_sum
 from tessera.core.errors.catalog import ExtentMismatch, OverlappingArrays
@@ -18,7 +19,7 @@ from tessera.lowering.driver.compile import compile_program
 from tessera.lowering.program.split_phases import phases
 from tessera.runtime.launch.launch_plan import LaunchPlan
 from tessera.runtime.launch.on_stream import launch_on, record_launch
-from tessera.runtime.launch.phases import DevicePhases, HostPhases
+from tessera.runtime.launch.phases import DevicePhases, HostPhases, launch_bytes
 from tessera.runtime.memory.owned import DeviceArray
 from tessera.runtime.streams.graph_capture import CapturedGraph, HostWork
 from tessera.runtime.streams.streams import Stream
@@ -151,3 +152,30 @@ def test_recorded_launches_have_workspaces_of_their_own(fake: FakeDriver, ptx: t
         step.begin()
     x, w, y, out = (one.get() for one in placed)
     check(12, (x, w, y, out), calls=2)
+
+
+@pytest.mark.parametrize(("shape", "size"), [((20, 31), 20 * 128), ((20, 64), 20 * 256), ((0, 31), 0)])
+def test_padded_copies_have_rows_of_whole_cache_lines(shape: tuple[int, int], size: int):
+    arrays = [np.zeros(shape, np.float32), np.zeros((2, 16, 64), np.float32)]
+    assert launch_bytes([raw_kernels.window(padded_rows=True)], (), arrays) == size
+    assert launch_bytes([raw_kernels.window()], (), arrays) == 0
+
+
+def test_copies_of_one_phase_are_gone_before_the_next():
+    arrays = [np.zeros((20, 64), np.float32), np.zeros((2, 16, 64), np.float32)]
+    phases = [raw_kernels.window(padded_rows=True), raw_kernels.window(padded_rows=True), raw_kernels.window()]
+    assert launch_bytes(phases, (), arrays) == 20 * 256
+
+
+def test_both_factors_of_a_product():
+    compiled = compile_cuda(matrix_product((128, 128, 64), aligned=False))
+    arrays = [np.zeros(shape, np.float16) for shape in ((300, 129), (129, 65), (300, 65))]
+    assert launch_bytes([compiled.artifact], (), arrays) == 300 * 384 + 129 * 256
+
+
+@pytest.mark.parametrize(("n", "rows"), [(1, 128 + 1), (5000, 256 + 2)])
+def test_workspaces_are_counted(n: int, rows: int):
+    """128 sums of 8 floats for each block of 4096 rows, and one of these."""
+    parts = phases(program())
+    artifacts = [compile_ptx(part) for part in parts]
+    assert launch_bytes(artifacts, parts[0].given, arguments(n)) == rows * 8 * 4

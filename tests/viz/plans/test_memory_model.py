@@ -5,9 +5,14 @@ import pytest
 
 from support.operator_graphs import CASES, ROWS, classify, module
 from tessera import op
+from tessera.core.base.dtypes import bf16
+from tessera.graphs.function import GraphFunction
 from tessera.graphs.tracer import Tracer
+from tessera.kernels.options import Options
 from tessera.viz.operators.captured import CapturedGraph, captured
 from tessera.viz.plans.memory_model import ARGUMENT, INTERMEDIATE, RESULT, memory_model
+
+HOPPER = Options(target="cuda:sm_90a")
 
 
 def alive_by_hand(found: CapturedGraph) -> list[int]:
@@ -43,6 +48,26 @@ def test_lifetimes():
     assert {each.name: each.offset for each in model.arrays if each.offset is not None} == {"logits": 0}
     assert model.arena == 64 * 48 * 4
     assert [each.bytes for each in model.arrays] == [64 * 32 * 4, 32 * 4, 32 * 48 * 4, *[64 * 48 * 4] * 2, 48 * 4]
+
+
+def test_launches_on_a_gpu_take_memory_by_themselves():
+    def scaled(x: Tracer, w: Tracer) -> object:
+        return op.relu(x @ w)
+
+    arrays = (np.ones((2048, 333), bf16.numpy), np.ones((333, 2048), bf16.numpy))
+    model = memory_model(captured(GraphFunction(scaled, options=HOPPER), arrays, "memory"))
+    (moment,) = model.moments
+    assert moment.launch == model.launch_bytes == 2048 * 768
+    assert moment.total == moment.arguments + moment.results + moment.launch == model.peak_bytes
+
+
+def test_launches_in_the_body_of_a_loop_count_for_the_loop():
+    def steps(x: Tracer, w: Tracer) -> object:
+        return op.scan(lambda carry, _: (carry @ w, None), x, None, length=3)[0]
+
+    arrays = (np.ones((2048, 333), bf16.numpy), np.ones((333, 333), bf16.numpy))
+    (moment,) = memory_model(captured(GraphFunction(steps, options=HOPPER), arrays, "memory")).moments
+    assert moment.launch == (2048 + 333) * 768
 
 
 def test_results_in_another_shape_are_one_array():

@@ -5,8 +5,10 @@ import pytest
 
 from support.operator_graphs import CASES, ROWS, classify
 from tessera import op, viz
+from tessera.core.base.dtypes import bf16
 from tessera.graphs.function import GraphFunction
 from tessera.graphs.tracer import Tracer
+from tessera.kernels.options import Options
 from tests.viz.test_everything import check
 
 
@@ -19,6 +21,14 @@ def test_the_text_is_a_chart():
         "  1 softmax                           39 kB ######################## peak",
         "  2 sum                             26.9 kB #################",
     ]
+
+
+def test_what_launches_take_is_told():
+    arrays = (np.ones((2048, 333), bf16.numpy), np.ones((333, 2048), bf16.numpy))
+    view = viz.memory(GraphFunction(lambda x, w: x @ w, options=Options(target="cuda:sm_90a")), *arrays)
+    head, line = view.text().split("\n")
+    assert head.endswith(", launches take up to 1.57 MB")
+    assert line.endswith(" peak (1.57 MB taken by the launch)")
 
 
 @pytest.mark.parametrize("name", CASES)
