@@ -79,6 +79,7 @@ RULES: Final[Mapping[str, Rule]] = {
         "a block of an array would not lie in one box in memory: strides, windows, or indices that are computed",
         "copy it into rows first, with op.reshape or op.transpose on the argument",
     ),
+    "length": Rule("it would have so many operators that it takes longer to compile than what is saved by it"),
     "cycle": Rule("another kernel stands between them: it needs the first one, and the second one needs it"),
     "readers": Rule(
         "others read the array too, so it is written anyhow, and what reads it here is cheap to start",

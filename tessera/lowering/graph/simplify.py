@@ -16,7 +16,7 @@ from tessera.core.graph.expr import Apply, Argument, Expr, Literal, Number, appl
 from tessera.core.graph.graph import Body, Graph, Node, Value
 from tessera.core.graph.index_maps import IndexMap, compose, is_reshape, nests, orienting, reshape
 from tessera.core.graph.infer import labels_of, numbers
-from tessera.core.graph.rewrite import Rewriter, with_bodies
+from tessera.core.graph.rewrite import Rewriter, own_outputs, with_bodies
 from tessera.core.program.program import Attribute
 from tessera.lowering.graph.nothing import constant_of
 
@@ -24,8 +24,12 @@ RULE: Final = "simplify"
 
 
 def simplify(graph: Graph) -> Graph:
-    """Return the simplified graph, bodies included: one pass in program order reaches the fixed point."""
-    return with_bodies(_Simplifier(graph).run(), simplify)
+    """Return the simplified graph, bodies included: one pass in program order reaches the fixed point.
+
+    Where every output was an array of its own, it still is, though a reduction of one element is its operand.
+    """
+    simplified = with_bodies(_Simplifier(graph).run(), simplify)
+    return own_outputs(simplified) if own_outputs(graph) is graph else simplified
 
 
 class _Simplifier:

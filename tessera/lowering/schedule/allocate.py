@@ -7,7 +7,10 @@ A kernel that reads an element and writes the result at the same index does so i
 reads any more.  Inputs and outputs are the caller's memory; results of routines are what these return.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Final
 
 from tessera.core.graph.graph import Routine, Value
@@ -17,31 +20,66 @@ ALIGNMENT: Final = 256
 """Bytes: more than any load, tensor map or cache line asks for."""
 
 
+@dataclass(slots=True)
+class _FreeList:
+    """The free blocks of an arena without end, in order.  starts, ends: of each block; the last one has no end."""
+
+    starts: list[int] = field(default_factory=lambda: [0])
+    ends: list[float] = field(default_factory=lambda: [math.inf])
+
+    def allocate(self, size: int) -> int:
+        """Return the place of the first block that is large enough, and take it from there."""
+        blocks = enumerate(zip(self.starts, self.ends, strict=True))
+        number = next(number for number, (start, end) in blocks if end - start >= size)
+        place = self.starts[number]
+        self.starts[number] += size
+        if self.starts[number] == self.ends[number]:
+            del self.starts[number], self.ends[number]
+        return place
+
+    def free(self, place: int, size: int) -> None:
+        """Give a block back, joined with the free ones beside it."""
+        number = bisect_left(self.starts, place)
+        self.starts.insert(number, place)
+        self.ends.insert(number, place + size)
+        for left in (number, number - 1):
+            if 0 <= left < len(self.starts) - 1 and self.ends[left] == self.starts[left + 1]:
+                self.ends[left] = self.ends[left + 1]
+                del self.starts[left + 1], self.ends[left + 1]
+
+
 def allocate(plan: Plan) -> tuple[Buffer, ...]:
     """Return the places of all values that pass between the groups of a plan."""
     last = _last_uses(plan)
     kept = {*plan.graph.inputs, *map(plan.root, plan.graph.outputs)}
     found: list[Buffer] = []
-    alive: list[Buffer] = []
+    alive, overwritten = set[Value](), set[Value]()
+    ending: defaultdict[int, list[Buffer]] = defaultdict(list)
+    arena = _FreeList()
     for number, group in enumerate(plan.groups):
-        dying = [each for each in alive if each.alive[1] == number]
-        alive = [each for each in alive if each.alive[1] >= number]
+        for each in ending.pop(number - 1, ()):
+            alive.discard(each.value)
+            if each.value not in overwritten:
+                arena.free(each.offset, each.bytes)
+        dying = list(ending[number])
         for value in group.outputs if _has_buffers(group) else ():
             if value in kept or value in plan.aliases or not value.type.bytes:
                 continue
             size = -(-value.type.bytes // ALIGNMENT) * ALIGNMENT
             ends = (number, last.get(value, number))
             given = group.in_place.get(value)
-            if given is not None and plan.root(given) not in {each.value for each in alive}:
+            if given is not None and plan.root(given) not in alive:
                 continue  # it lies where an array of the caller does
             replaced = next((each for each in dying if _is_over(group, each.value, value, plan)), None)
             if replaced is None:
-                made = Buffer(value, _first_fit(alive, size), size, ends)
+                made = Buffer(value, arena.allocate(size), size, ends)
             else:
                 dying.remove(replaced)
+                overwritten.add(replaced.value)
                 made = Buffer(value, replaced.offset, size, ends, replaced.value)
             found.append(made)
-            alive.append(made)
+            alive.add(value)
+            ending[ends[1]].append(made)
     return tuple(found)
 
 
@@ -73,17 +111,3 @@ def _last_uses(plan: Plan) -> dict[Value, int]:
         for number, group in enumerate(plan.groups)
         for value in (*group.inputs, *group.outputs)
     }
-
-
-def _first_fit(alive: Iterable[Buffer], size: int) -> int:
-    """Return the first place between those that are taken."""
-    place = 0
-    for each in _by_place(alive):
-        if each.offset - place >= size:
-            break
-        place = max(place, each.offset + each.bytes)
-    return place
-
-
-def _by_place(buffers: Iterable[Buffer]) -> Sequence[Buffer]:
-    return sorted(buffers, key=lambda each: each.offset)

@@ -12,7 +12,8 @@ from tessera.core.schedule.plan import Group, Plan
 from tessera.core.schedule.refusals import decisive, listening
 from tessera.core.schedule.text import bytes_moved, flops, operations
 from tessera.lowering.schedule.form import Members, form
-from tessera.lowering.schedule.fuse import Draft
+from tessera.lowering.schedule.fuse import MOST_NODES, Draft
+from tessera.lowering.schedule.made_again import is_cheap_again
 from tessera.lowering.schedule.regroup import Regrouper
 
 _ADJOINT: Final = "adjoint"
@@ -132,11 +133,13 @@ class _ListeningFuser(Regrouper):
         if between:
             owned = tuple(self.drafts[between[0]].owned)
             return Refusal("cycle", owned, f"kernel {places[between[0]].ident}")
+        if (count := len(producer.owned) + len(consumer.owned)) > MOST_NODES:
+            return Refusal("length", detail=f"{count} operators, and at most {MOST_NODES}")
         with listening() as refusals:
             found = form(whole)
         if found is None:
             return decisive(refusals)
-        if not self._worthwhile(producer, consumer):
+        if not is_cheap_again(producer.owned, consumer.owned):
             return Refusal("repeated", tuple(producer.owned))
         results = {value for node in producer.owned for value in node.results}
         readers = [

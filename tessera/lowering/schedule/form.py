@@ -95,8 +95,8 @@ def _tiles(members: Members, anchors: Sequence[Node]) -> Form | None:
         moved = [node for node in inner if node.index_map != identity(node.result.type.shape)]
         return refused("view-inside", *moved) if moved else refused("factors", *inner)
     made = members.made
-    direct = [value for value in members.inputs if any(
-        value in node.operands for node in members.nodes if node.op != "view")]  # fmt: skip
+    read = {value for node in members.nodes if node.op != "view" for value in node.operands}
+    direct = [value for value in members.inputs if value in read]
     order = [*members.outputs, *(value for node in members.nodes for value in node.results), *direct]
     inside = [node for node in members.nodes if node.op != "view"]
     tied = sibling_axes(members.nodes)

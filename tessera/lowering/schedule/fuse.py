@@ -10,31 +10,54 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
+from itertools import count
 from typing import Final
 
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.graph.index_maps import is_reshape
+from tessera.core.schedule.plan import is_long
+from tessera.lowering.schedule.axes import AxisClasses, pairs
 from tessera.lowering.schedule.form import POINTWISE, Form, Members, made_of_indices
 from tessera.lowering.schedule.free_nodes import by_element, is_factor, is_read_through, picks_number, spreads
 from tessera.lowering.schedule.group_order import GroupOrder, NoKernel
 from tessera.lowering.schedule.known_forms import KnownForms
+from tessera.lowering.schedule.made_again import is_cheap_again
 from tessera.lowering.schedule.separate_uses import is_scores
 
-_MOST_PRODUCERS: Final = 12
-"""Groups that are tried as one loop with the contraction they are for: attention and its backward pass have half."""
+MOST_NODES: Final = 128
+"""Of a group, but for the free ones: more take longer to compile than what they save by not passing through memory."""
+MOST_PRODUCERS: Final = 12
+"""Groups that are tried as one loop with the one they are for: attention and its backward pass have half as many."""
 
 
 @dataclass(eq=False)
 class Draft:
     """A group that grows.  owned: its nodes but for the free ones.
 
-    maps: all are; reads: what they read element by element
+    maps: all are; rows: all are maps and reductions of short rows
+    reads: what maps of such a group read element by element; axes: which axes are one in it
     """
 
     number: int
-    owned: list[Node]
-    maps: bool = False
+    owned: list[Node] = field(default_factory=list[Node])
+    maps: bool = True
+    rows: bool = True
     reads: set[Value] = field(default_factory=set[Value])
+    axes: AxisClasses = field(default_factory=AxisClasses)
+
+    def append(self, node: Node) -> None:
+        """Add a node."""
+        self.owned.append(node)
+        self.maps = self.maps and node.op == "map"
+        self.rows = self.rows and (node.op == "map" or (node.op == "reduce" and not is_long(node)))
+        if self.rows:
+            for one, other in pairs(node):
+                self.axes.union(one, other)
+            self.reads.update(node.operands if by_element(node) else ())
+
+    def replace(self, owned: list[Node]) -> None:
+        """Have other nodes, after which none is known to continue the group; see `Fuser._continues`."""
+        self.owned, self.maps, self.rows = owned, False, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +92,7 @@ class Fuser:
         self.known = KnownForms()
         self.drafts: dict[int, Draft] = {}
         self.order = GroupOrder()
+        self._numbers = count()
         self.home: dict[Node, Draft] = {}
         indices: dict[Value, bool] = {}
         self.free: set[Node] = set()
@@ -112,11 +136,8 @@ class Fuser:
 
     def _is_alias(self, node: Node) -> bool:
         """Return whether a node's result is what its operand is in memory, in another shape."""
-        if node.op != "view" or node.operands[0] not in self.producers:
-            return False
-        if self.producers[node.operands[0]] in self.free:
-            return False
-        return is_reshape(node.index_map, node.operands[0].type.shape)
+        producer = self.producers.get(node.operands[0]) if node.op == "view" else None
+        return producer is not None and producer not in self.free and _is_reshape(node)
 
     def _is_anothers(self, value: Value) -> bool:
         """Return whether the memory of a value is that of an output already: each output has its own."""
@@ -125,9 +146,7 @@ class Fuser:
         return value in self.outputs or value in self.aliases.values()
 
     def _reshapes_input(self, node: Node) -> bool:
-        if node.op != "view" or node.operands[0] not in self.graph.inputs:
-            return False
-        return is_reshape(node.index_map, node.operands[0].type.shape)
+        return node.op == "view" and node.operands[0] in self.graph.inputs and _is_reshape(node)
 
     # Growing
 
@@ -140,31 +159,35 @@ class Fuser:
             if (scores and _reduces(draft)) or self.order.needs(others, {draft.number}):
                 continue
             if self._continues(draft, node) or self._legal([*draft.owned, node]):
-                draft.owned.append(node)
-                draft.maps = draft.maps and node.op == "map"
-                draft.reads.update(node.operands if draft.maps and by_element(node) else ())
+                draft.append(node)
                 self.order.add(draft.number, others)
                 self.home[node] = draft
                 return
-        draft = self._start([node], sources)
+        draft = self._start(node, sources)
         # What follows a product joins it only where that is a kernel: one whose factor has to be copied first is not.
         if node.op == "contract" and not self._legal([node]):
             self._materialise(draft)
 
     def _continues(self, draft: Draft, node: Node) -> bool:
-        """Return whether a map has nothing but what a group of maps makes or reads, element by element: no new axis.
+        """Return whether a map reads what a group makes or reads already, along axes that are one in it: no new axis.
 
         Chains of thousands of operators are placed in linear time so; `_legal` looks at the whole group.
         """
-        members = {v for v in node.operands if v in self.producers and self.home.get(self.producers[v]) is draft}
-        return draft.maps and by_element(node) and all(v in members or v in draft.reads for v in node.operands)
+        if not (draft.rows and by_element(node)) or len(draft.owned) >= MOST_NODES:
+            return False
+        for value in node.operands:
+            producer = self.producers.get(value)
+            if value not in draft.reads and (producer is None or self.home.get(producer) is not draft):
+                return False
+        first, *others = node.operands
+        places = [draft.axes.find((first, axis)) for axis in range(len(first.type.shape))]
+        return all(draft.axes.find((value, axis)) == place for value in others for axis, place in enumerate(places))
 
-    def _start(self, nodes: list[Node], sources: set[int]) -> Draft:
-        maps = all(node.op == "map" for node in nodes)
-        draft = Draft(len(self.drafts) and max(self.drafts) + 1, nodes, maps)
+    def _start(self, node: Node, sources: set[int]) -> Draft:
+        draft = self.home[node] = Draft(next(self._numbers))
+        draft.append(node)
         self.drafts[draft.number] = draft
         self.order.start(draft.number, sources)
-        self.home.update(dict.fromkeys(nodes, draft))
         return draft
 
     def _absorb_producers(self) -> None:
@@ -191,21 +214,24 @@ class Fuser:
         while chain:
             nodes = [node for each in chain for node in each.owned]
             joined = sorted([*draft.owned, *nodes], key=self.place.__getitem__)
-            if any(n.op in ("contract", "reduce") for n in nodes) and self._legal(joined):
+            if any(n.op in ("contract", "reduce") for n in nodes) and self._may_loop(joined) and self._legal(joined):
                 self._merge(draft, chain, joined)
                 return True
             chain.pop()
         return False
+
+    def _may_loop(self, owned: Sequence[Node]) -> bool:
+        """Return whether a group has few enough products for one loop, those that it computes again included."""
+        return sum(node.op == "contract" for node in self._members(owned).nodes) <= MOST_PRODUCERS
 
     def _only_for(self, draft: Draft, *, written: bool = False) -> list[Draft]:
         """Return the groups before one whose results no other kernel needs, the nearest first: as many as a loop has.
 
         written: also those whose results are outputs of the graph, such as the entropy of attention's weights
         """
-        found: list[Draft] = []
-        inside = {draft.number}
+        found, inside = list[Draft](), {draft.number}
         changed = True
-        while changed and len(found) < _MOST_PRODUCERS:
+        while changed and len(found) < MOST_PRODUCERS:
             changed = False
             for number in sorted({n for i in inside for n in self.order.sources(i)} - inside, reverse=True):
                 results = {value for node in self.drafts[number].owned for value in node.results}
@@ -217,7 +243,7 @@ class Fuser:
         return found
 
     def _merge(self, target: Draft, others: Sequence[Draft], joined: list[Node]) -> None:
-        target.owned, target.maps = joined, False
+        target.replace(joined)
         for other in others:
             self.home.update(dict.fromkeys(other.owned, target))
             del self.drafts[other.number]
@@ -239,18 +265,11 @@ class Fuser:
             if self.order.needs(others, {draft.number}):
                 continue
             joined = sorted([*draft.owned, *target.owned], key=self.place.__getitem__)
-            if self._worthwhile(draft, target) and self._legal(joined):
-                target.owned = joined
+            if is_cheap_again(draft.owned, target.owned) and self._legal(joined):
+                target.replace(joined)
                 self.home.update(dict.fromkeys(draft.owned, target))
                 del self.drafts[draft.number]
                 self.order.merge(target.number, [draft.number])
-
-    def _worthwhile(self, draft: Draft, target: Draft) -> bool:
-        """Do not compute a small tensor again for each of many elements, unless that is as cheap as reading it."""
-        mine = max(node.result.type.size for node in draft.owned)
-        theirs = max(value.type.size for node in target.owned for value in node.results)
-        gathers = any(node.op in ("gather", "concat", "random") for node in draft.owned)
-        return not (gathers and theirs > mine)
 
     def _materialise_views(self) -> None:
         """Give a kernel of its own to every free node that some group cannot read through, and one to equal ones."""
@@ -281,10 +300,10 @@ class Fuser:
         sources = self._sources([node])
         around = sources & self._readers(node.results)
         if not around:
-            self._start([node], sources)
+            self._start(node, sources)
             return
         home = self.drafts[around.pop()]
-        home.owned = sorted([*home.owned, node], key=self.place.__getitem__)
+        home.replace(sorted([*home.owned, node], key=self.place.__getitem__))
         self.order.add(home.number, sources)
         self.home[node] = home
 
@@ -328,8 +347,7 @@ class Fuser:
         return found
 
     def _found_members(self, owned: Sequence[Node]) -> Members:
-        nodes: dict[Node, None] = {}
-        stack = list(owned)
+        nodes, stack = dict[Node, None](), list(owned)
         while stack:
             node = stack.pop()
             if node in nodes:
@@ -379,8 +397,7 @@ class Fuser:
 
     def _readers(self, values: Iterable[Value]) -> set[int]:
         """Return the drafts that read one of these values, also through free nodes."""
-        found: set[int] = set()
-        seen = set(values)
+        found, seen = set[int](), set(values)
         stack = list(seen)
         while stack:
             for user in self.graph.users.get(stack.pop(), ()):
@@ -392,6 +409,8 @@ class Fuser:
         return found
 
     def _legal(self, owned: Sequence[Node]) -> bool:
+        if len(owned) > MOST_NODES:
+            return False
         members = self._members(owned)
         if self.again and not members.outputs:
             raise NoKernel("a group that nothing needs: all of it is computed again elsewhere")
@@ -408,21 +427,23 @@ class Fuser:
         return False
 
     def _checked(self, owned: Sequence[Node]) -> tuple[Members, Form]:
-        members = self._members(owned)
-        return members, self.known.form(members)
+        return (members := self._members(owned)), self.known.form(members)
 
     def _ordered(self) -> list[Draft]:
         """Return the drafts, each after those it reads; of several that are ready, the one begun first."""
         sorter = TopologicalSorter({number: self._sources(d.owned) - {number} for number, d in self.drafts.items()})
         sorter.prepare()  # raises where groups read each other: none is left out in silence
-        ready: list[int] = []
-        ordered: list[Draft] = []
+        ready, ordered = list[int](), list[Draft]()
         while sorter.is_active():
             for number in sorter.get_ready():
                 heappush(ready, number)
             ordered.append(self.drafts[done := heappop(ready)])
             sorter.done(done)
         return ordered
+
+
+def _is_reshape(view: Node) -> bool:
+    return is_reshape(view.index_map, view.operands[0].type.shape)
 
 
 def _reduces(draft: Draft) -> bool:

@@ -75,3 +75,10 @@ def _between(
             found.add(maker)
         stack += [value for value in maker.operands if value not in cut and value in makers]
     return found
+
+
+def is_cheap_again(nodes: Sequence[Node], readers: Sequence[Node]) -> bool:
+    """Return whether readers may compute nodes where they read them: no small gathered tensor for many elements."""
+    size = max(node.result.type.size for node in nodes)
+    elements = max(value.type.size for node in readers for value in node.results)
+    return elements <= size or not any(node.op in ("gather", "concat", "random") for node in nodes)

@@ -8,12 +8,12 @@ Reductions read one array once; those of a long row are one loop, where they use
 """
 
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.lowering.schedule.form import form
 from tessera.lowering.schedule.free_nodes import is_factor
-from tessera.lowering.schedule.fuse import Draft, Fuser, Partition
+from tessera.lowering.schedule.fuse import MOST_PRODUCERS, Draft, Fuser, Partition
 from tessera.lowering.schedule.group_order import GroupOrder
 from tessera.lowering.schedule.made_again import made_again
 
@@ -166,7 +166,7 @@ class Regrouper(Fuser):
                 continue
             if any(node.op == "contract" for node in draft.owned):
                 continue
-            chain = [self.drafts[number] for number in sorted(self.order.all_before(draft.number), reverse=True)]
+            chain = [self.drafts[number] for number in self._nearest_before(draft.number)]
             chain = [each for each in chain if all(node.op in ("map", "reduce") for node in each.owned)]
             while chain:
                 inside = {draft.number, *(each.number for each in chain)}
@@ -178,6 +178,21 @@ class Regrouper(Fuser):
                     self._merge(draft, chain, joined)
                     break
                 chain.pop()
+
+    def _nearest_before(self, number: int) -> list[int]:
+        """Return the groups that one needs, the nearest first: as many as are tried as one loop with it."""
+        found: list[int] = []
+        seen = {number}
+        waiting = [-source for source in self.order.sources(number)]
+        heapify(waiting)
+        while waiting and len(found) < MOST_PRODUCERS:
+            nearest = -heappop(waiting)
+            if nearest not in seen:
+                seen.add(nearest)
+                found.append(nearest)
+                for source in self.order.sources(nearest) - seen:
+                    heappush(waiting, -source)
+        return found
 
     def _absorb_products(self) -> None:
         """Join a product with the reductions that alone read it, in one loop: the logits of a loss are not stored."""

@@ -31,6 +31,21 @@ def ops(graph: Graph) -> list[str]:
     return [node.op for node in graph.nodes]
 
 
+def test_every_output_is_an_array_of_its_own():
+    """A reduction of one element is its operand, and equal ones are one, but not where both are returned."""
+
+    def make(b: GraphBuilder, x: Value) -> tuple[Value, ...]:
+        column = b.view(x, reshape((5,), (5, 1)))
+        return b.reduce(column, (1,)), b.reduce(column, (1,), "max"), b.full(2.0, f32, (3, 1)), b.full(2.0, f32, (3, 1))
+
+    built = graph_of(make, (f32, (5,)))
+    found = same_bits(built)
+    assert len({*found.inputs, *found.outputs}) == 5
+    x = np.arange(5, dtype=np.float32)
+    arrays = [x, *Executable(built)(x)]
+    assert not any(np.shares_memory(a, b) for n, a in enumerate(arrays) for b in arrays[:n])
+
+
 def test_views_of_views_are_one_view():
     def make(b: GraphBuilder, x: Value) -> Value:
         part = b.view(x, window((8, 9), (1, 2), (1, 3), (6, 2)))

@@ -1,13 +1,18 @@
 """Partitions of graphs: what is fused, what is not, and what needs no kernel."""
 
+import pytest
+
 from support.gradients import Make, graph_of, softmax
 from support.graphs import planned
 from tessera.core.base.dtypes import DType, f16, f32, i64
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.expr import Argument, apply
+from tessera.core.graph.expr import Argument, Literal, apply
 from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import window
 from tessera.lowering.graph.simplify import simplify
+from tessera.lowering.schedule import fuse as grouping
+from tessera.lowering.schedule import known_forms
+from tessera.lowering.schedule.form import Form, Members, form
 from tessera.lowering.schedule.plan_graph import plan_graph
 from tessera.lowering.schedule.regroup import fuse
 
@@ -36,6 +41,55 @@ def test_an_epilogue_belongs_to_its_product():
         return b.cast(b.unary("tanh", b.binary("add", linear(b, v, w), bias)), f16)
 
     assert kernels(make, x(3, 4), x(4, 5), x(5)) == [("product", 4)]
+
+
+def test_long_rows_of_maps_are_placed_in_linear_time(monkeypatch: pytest.MonkeyPatch):
+    """The nodes that are looked at as members of groups, for maps after a mean: all were, for each of them."""
+    looked_at: list[int] = []
+
+    def counting(members: Members) -> Form | None:
+        looked_at[-1] += len(members.nodes)
+        return form(members)
+
+    monkeypatch.setattr(grouping, "MOST_NODES", 1000)
+    monkeypatch.setattr(known_forms, "form", counting)
+    monkeypatch.setattr(known_forms, "_KNOWN", {})
+    for length in (100, 200, 400):
+
+        def make(b: GraphBuilder, v: Value, length: int = length) -> Value:
+            v = centered(b, v)
+            for _ in range(length):
+                v = b.binary("mul", b.unary("sin", v), v)
+            return centered(b, v)
+
+        looked_at.append(0)
+        assert kernels(make, x(7, 33)) == [("rows", 2 * length + 6)]
+    assert looked_at[2] < 2.5 * looked_at[1] < 2.5 * 2.5 * looked_at[0]
+
+
+def test_kernels_have_a_bounded_number_of_nodes():
+    def make(b: GraphBuilder, v: Value) -> Value:
+        for _ in range(300):
+            v = b.unary("sin", v)
+        return v
+
+    assert kernels(make, x(7, 33)) == [("maps", 128), ("maps", 128), ("maps", 44)]
+
+
+def centered(b: GraphBuilder, v: Value) -> Value:
+    mean = b.map(apply("mul", Argument(0, f32), Literal(1 / 33, f32)), [b.reduce(v, (1,))], [(0,)], v.type.shape[:1])
+    return b.map(apply("sub", Argument(0, f32), Argument(1, f32)), [v, mean], [(0, 1), (0,)], v.type.shape)
+
+
+def test_a_map_of_a_value_and_its_transpose_is_a_kernel_of_its_own():
+    """Both are made in one group, along axes that are two there."""
+
+    def make(b: GraphBuilder, v: Value) -> tuple[Value, ...]:
+        first = centered(b, v)
+        turned = b.map(apply("neg", Argument(0, f32)), [first], [(1, 0)], (33, 33))
+        return first, turned, b.binary("add", first, turned)
+
+    assert kernels(make, x(33, 33)) == [("rows", 4), ("maps", 1)]
 
 
 def test_a_softmax_is_one_kernel():
