@@ -172,17 +172,3 @@ def test_ctrl_c_ends_a_wait_for_a_kernel_within_half_a_second():
     process.communicate(timeout=60)
     assert words[0] == "interrupted"
     assert float(words[1]) - sent < 0.5
-
-
-@pytest.mark.gpu
-def test_other_libraries_make_way_on_a_gpu():
-    torch = pytest.importorskip("torch")
-    free, total = torch.cuda.mem_get_info()
-    held = torch.empty(free - (4 << 30), dtype=torch.uint8, device="cuda")
-    del held  # PyTorch keeps the block for its next tensor
-    assert torch.cuda.mem_get_info()[0] < 8 << 30
-    driver = door.driver()
-    driver.enter()
-    driver.free(driver.allocate(16 << 30, 0), 0)
-    with pytest.raises(OutOfDeviceMemory, match="are needed"):
-        driver.allocate(2 * total, 0)
