@@ -15,7 +15,7 @@ from tessera.graphs.execution.frames import Memory, Workspace
 from tessera.graphs.execution.prepared import PreparedGraph
 from tessera.runtime.arrays.interop import library_of
 from tessera.runtime.arrays.pointers import address
-from tessera.runtime.driver.driver import driver
+from tessera.runtime.memory.device_arrays import device_of
 from tessera.runtime.memory.operands import Operand, operand
 from tessera.runtime.memory.owned import DeviceArray
 from tessera.runtime.streams.graph_capture import HostCall, recording
@@ -288,7 +288,7 @@ def slice_of(array: Operand[object], number: int) -> Operand[object]:
         return operand(array.view[number, ...], array.name)
     each = Tensor(array.dtype, shape).bytes
     start = address(array.view)
-    device = value.device if isinstance(value, DeviceArray) else driver().device_of(start) if each else 0
+    device = device_of([value]) or 0 if each else 0
     part = DeviceArray.over(start + number * each, shape, array.view.dtype, device, value)
     return operand(part, array.name)
 

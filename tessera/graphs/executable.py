@@ -365,7 +365,7 @@ class Executable:
     def _run_for_jax(self, prepared: PreparedGraph, inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run on JAX's arrays on a GPU.  JAX gives no views of its arrays: only what is returned is its own."""
         like = next(each for each in inputs if each.on_device)
-        device = door.driver().device_of(address(like.view)) if like.view.size else door.driver().device()
+        device = (device_of([like.value]) or 0) if like.view.size else door.driver().device()
         returned: dict[Value, object] = {}
         places: dict[Value, Operand[object]] = {}
         for value in self.graph.outputs:

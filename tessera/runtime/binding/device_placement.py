@@ -12,11 +12,9 @@ from tessera.core.errors.catalog import NotAnArray, WrongDevice
 from tessera.core.program.types import Array
 from tessera.runtime.arrays.host import is_array
 from tessera.runtime.arrays.interop import library_of
-from tessera.runtime.arrays.pointers import address
 from tessera.runtime.driver import driver as door
 from tessera.runtime.driver.driver import Driver
-from tessera.runtime.memory.device_arrays import device_view, is_on_device
-from tessera.runtime.memory.owned import DeviceArray
+from tessera.runtime.memory.device_arrays import device_of_array, device_view, is_on_device
 
 _MOVES: Final = {
     "torch": '{name}.to("cuda:{device}")',
@@ -53,9 +51,7 @@ def launch_device(api: Driver, arguments: Sequence[object], bindings: Sequence[B
         if is_on_device(value):
             view = device_view(value, binding.name, binding.span, mutable=binding.mutable)
             if view.size:
-                # The driver says of memory that GPUs share whichever of them asks: ours knows better.
-                where = value.device if isinstance(value, DeviceArray) else api.device_of(address(view))
-                found.setdefault(where, []).append(binding)
+                found.setdefault(device_of_array(value, view), []).append(binding)
         elif not isinstance(value, np.ndarray):
             hosts.append((value, binding))
     device = next(iter(found), api.device())

@@ -53,25 +53,33 @@ def device_of(values: Sequence[object]) -> int | None:
     """
     said: int | None = None
     for value in values:
-        if isinstance(value, DeviceArray) and value.nbytes:
-            return value.device  # of a peer's memory: the GPU that it is seen from
         if is_array(value) and is_on_device(value):
             view = device_view(value, "argument")
             if view.size:
-                return door.driver().device_of(address(view))
-            said = _device_by_name(value) if said is None else said
+                return device_of_array(value, view)
+            said = (_device_by_name(value) or 0) if said is None else said
     return said
 
 
-def _device_by_name(value: object) -> int:
-    """Return the number of the GPU that an array says it is on; 0 for one that says nothing."""
+def device_of_array(value: object, view: DeviceView) -> int:
+    """Return the number of the GPU that holds an array with elements, which `view` stands for.
+
+    Its library's word counts, where it has one: the driver names the GPU that asks for memory that several may read.
+    """
+    named = _device_by_name(value)
+    return door.driver().device_of(address(view)) if named is None else named
+
+
+def _device_by_name(value: object) -> int | None:
+    """Return the number of the GPU that an array says it is on; None for one that says nothing, or lies on several."""
     if isinstance(value, DeviceArray):
-        return value.device
+        return value.device  # of a peer's memory: the GPU that it is seen from
     if is_torch(value):
         return value.get_device()
     if has_dlpack(value):
-        return int(value.__dlpack_device__()[1])
-    return 0
+        kind, number = value.__dlpack_device__()
+        return int(number) if int(kind) == _CUDA else None
+    return None
 
 
 def device_view(value: object, name: str, span: Span = NOWHERE, *, mutable: bool = False) -> DeviceView:

@@ -13,6 +13,7 @@ from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.program.types import Array, Scalar
 from tessera.runtime.binding.device_placement import launch_device
+from tessera.runtime.memory.device_arrays import device_of
 
 X = np.zeros(4, np.float32)
 
@@ -41,6 +42,19 @@ def test_the_arrays_decide(others: Libraries, fake: FakeDriver):
     assert launch_device(fake, (X, X, X, 1.0), BINDINGS) == 0
     empty = Tensor(0, (0,), device=1)  # it lies nowhere
     assert launch_device(fake, (empty, others.array(X), X, 1.0), BINDINGS) == 0
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_the_word_of_a_library_counts_beside_the_drivers(
+    others: Libraries, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, library: str
+):
+    """Where GPUs read each other's memory, the driver names the one that asks."""
+    monkeypatch.setattr(fake, "device_of", lambda address: fake.device())
+    made = others.tensor if library == "torch" else others.array
+    far = made(X, 1)
+    assert launch_device(fake, (far, far, far, 1.0), BINDINGS) == 1
+    assert device_of((X, far)) == 1
+    assert isinstance(refused(fake, made(X, 0), far, far), WrongDevice)
 
 
 def refused(fake: FakeDriver, *values: object) -> TesseraError:
