@@ -13,8 +13,8 @@ from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.graphs.function import capture
 from tessera.graphs.structure import Branch, Leaf, Static, Structure, flatten, names_of, unflatten
-from tessera.graphs.trace import Trace
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import Trace, trace_of
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.runtime.arrays.host import plain
 
 

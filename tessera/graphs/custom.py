@@ -24,8 +24,8 @@ from tessera.core.program.program import Attribute
 from tessera.graphs.function import GraphFunction, capture
 from tessera.graphs.ready import Captured
 from tessera.graphs.structure import Branch, Leaf, Structure, flatten, names_of, unflatten
-from tessera.graphs.trace import tracing
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import trace_of, tracing
+from tessera.graphs.tracer import Tracer, as_tracer
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -26,8 +26,8 @@ from tessera.graphs.structure import (
     static_objects,
     unflatten,
 )
-from tessera.graphs.trace import Trace, tensor_of
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import Trace, tensor_of, trace_of
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.lowering.autodiff import forward as forward_mode
 from tessera.lowering.autodiff import reverse
 

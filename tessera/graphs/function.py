@@ -22,23 +22,28 @@ from tessera.graphs.declared import as_declared
 from tessera.graphs.executable import Executable, executable_of, known_executable
 from tessera.graphs.execution.prepared import GroupKernel
 from tessera.graphs.mesh_executable import MeshExecutable, placements_of
+from tessera.graphs.operands.host_number import NeedsNumber
 from tessera.graphs.operands.weak import is_weak, made_weak
 from tessera.graphs.raised import capture_launch
-from tessera.graphs.ready import RECENT_CAPTURES, Captured, QuickCall, Ready
+from tessera.graphs.ready import RECENT_CAPTURES, Captured, QuickCall, Ready, VaryingNumbers
 from tessera.graphs.structure import (
     Branch,
     MeshLeaf,
+    NumberLeaf,
     Structure,
     flatten,
     names_of,
+    numbers_in,
+    numbers_of,
     numerics_of,
     placed_leaves,
     static_objects,
     unflatten,
+    with_number_leaves,
 )
 from tessera.graphs.symbolic import SymbolicExecutable, SymbolicPlans, declared_arrays
-from tessera.graphs.trace import current_trace, tensor_of, tracing
-from tessera.graphs.tracer import Tracer, as_tracer, in_dtype, trace_of
+from tessera.graphs.trace import current_trace, tensor_of, trace_of, tracing
+from tessera.graphs.tracer import Tracer, as_tracer, in_dtype
 from tessera.kernels.captured_launch import CapturedLaunches
 from tessera.kernels.closures.closed_over import ClosedOver
 from tessera.kernels.closures.snapshot import Closure, never
@@ -46,6 +51,7 @@ from tessera.kernels.closures.walk import closure_of, text_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target
 from tessera.lowering.graph.explain import Alternatives
+from tessera.runtime.arrays.interop import is_jax
 from tessera.session.session import resolve_target, session
 
 P = ParamSpec("P")
@@ -74,7 +80,7 @@ def capture(
         leaves: list[object] = []
         returns = flatten(returned, leaves)
         outputs = [as_tracer(leaf, trace).value for leaf in leaves]
-        return Captured(trace.finish(name, outputs), returns, tuple(trace.captured))
+        return Captured(trace.finish(name, outputs), returns, tuple(trace.captured), tuple(trace.numbers))
 
 
 def parameter_names(function: Callable[..., object]) -> tuple[str, ...] | None:
@@ -105,6 +111,7 @@ class GraphFunction(Generic[P, R]):
         self.options = options or Options()
         self.is_operator = False
         self._ready: OrderedDict[tuple[object, ...], Ready] = OrderedDict()
+        self._varying: OrderedDict[tuple[object, ...], VaryingNumbers] = OrderedDict()
         self._latest: Executable | None = None
         self._quick: QuickCall | None = None
         self._symbolic: OrderedDict[object, SymbolicPlans] = OrderedDict()
@@ -129,14 +136,21 @@ class GraphFunction(Generic[P, R]):
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
             return self._inline(leaves, *arguments, **keywords)
         try:
-            ready = self._prepared(structure, leaves)
-            captured = ready.captured
-            results = iter(ready(leaves))
+            ready, results = self._run(structure, leaves)
             if quick is None or quick.ready is not ready:
                 self._quick = QuickCall(ready)
         except TesseraError as mistake:
             raise at_call(mistake) from None
-        return cast("R", unflatten(captured.structure, results.__next__))
+        return cast("R", unflatten(ready.captured.structure, iter(results).__next__))
+
+    def _run(self, structure: Structure, leaves: Sequence[object]) -> tuple[Ready, tuple[object, ...]]:
+        """Capture the function where that is needed, and return the capture and the arrays that it gives."""
+        ready = self._prepared(structure, leaves, exact=False)
+        try:
+            return ready, ready(leaves, structure)
+        except NeedsNumber:  # launches are recorded, with the numbers of this call
+            ready = self._prepared(structure, leaves)
+            return ready, ready(leaves, structure)
 
     def _flattened(
         self, arguments: Sequence[object], keywords: Mapping[str, object], leaves: list[object]
@@ -216,32 +230,74 @@ class GraphFunction(Generic[P, R]):
         """The function, and how it is to be compiled: they decide the graph, besides arguments."""
         return (self.function, self.options, self.algebra)
 
-    def _prepared(self, structure: Structure, leaves: Sequence[object]) -> Ready:
-        """Return the captured function for arguments of this kind, from the table or made anew."""
+    def _prepared(self, structure: Structure, leaves: Sequence[object], *, exact: bool = True) -> Ready:
+        """Return the captured function for arguments of this kind, from the table or made anew.
+
+        exact: with the numbers of this call as part of the program
+        """
         types = tuple(tensor_of(leaf, "an argument") for leaf in leaves)
         last = self._last
-        if last is not None and last.fits(structure, types):
+        if last is not None and not (exact and last.general) and last.fits(structure, types):
             self._latest = last.executable
             return last
         with self._lock:  # points of an index launch call from threads of their own
-            return self._looked_up(structure, types)
+            closure = self._closure(structure)
+            ready = self._found(structure, types, closure)
+            if ready is None and not exact and types and not any(map(is_jax, leaves)):
+                ready = self._for_any_numbers(structure, types, closure)
+            ready = ready or self._captured_anew(structure, types, closure)
+            self._latest, self._last = ready.executable, ready
+            return ready
 
-    def _looked_up(self, structure: Structure, types: tuple[Tensor, ...]) -> Ready:
-        closure = self._closure(structure)
+    def _found(self, structure: Structure, types: tuple[Tensor, ...], closure: Closure) -> Ready | None:
+        """Return what was captured for such a call, with what the function closes over now."""
         key = (structure, types, closure.key)
         ready = self._ready.get(key)
         ready = None if ready is None else ready.now(closure)
-        ready = ready or RECENT_CAPTURES.find((session(), self._text, *key), structure, types, closure)
-        if ready is None:
-            ready, closure = self._made(structure, types, closure)
-            key = (structure, types, closure.key)
-            RECENT_CAPTURES.add((session(), self._text, *key), ready)
+        if ready is None and not any(isinstance(each, NumberLeaf) for each in numbers_of(structure)):
+            ready = RECENT_CAPTURES.find((session(), self._text, *key), structure, types, closure)
+        return ready and self._kept(key, ready)
+
+    def _captured_anew(self, structure: Structure, types: tuple[Tensor, ...], closure: Closure) -> Ready:
+        ready, closure = self._made(structure, types, closure)
+        key = (structure, types, closure.key)
+        RECENT_CAPTURES.add((session(), self._text, *key), ready)
+        return self._kept(key, ready)
+
+    def _kept(self, key: tuple[object, ...], ready: Ready) -> Ready:
+        """Keep a capture, as one that was used last, where what it closes over can be compared."""
         if ready.closed_over is not None:
             self._ready[key] = ready
             self._ready.move_to_end(key)
             if len(self._ready) > _KEPT:
                 self._ready.popitem(last=False)
-        self._latest, self._last = ready.executable, ready
+        return ready
+
+    def _for_any_numbers(self, structure: Structure, types: tuple[Tensor, ...], closure: Closure) -> Ready | None:
+        """Return a capture whose inputs are the numbers that have been several; None where none have, or it needs them.
+
+        The operations are compared with those of a capture for the numbers of this call.
+        """
+        numbers = numbers_of(structure)
+        if not numbers or any(placed_leaves(structure)) or declared_arrays(self.function):
+            return None
+        kind = (with_number_leaves(structure, range(len(numbers))), types)
+        family = self._varying.setdefault(kind, VaryingNumbers())
+        if len(self._varying) > _CLOSURES:
+            self._varying.popitem(last=False)
+        places = family.varying(numbers)
+        general = with_number_leaves(structure, places)
+        ready = self._found(general, types, closure) if places else None
+        if ready is None and places:
+            try:
+                ready, after = self._made(general, types, closure)
+                exact = self._captured(structure, types)
+                if not ready.captured.is_for(numbers_in(general, structure) or (), exact):
+                    raise NeedsNumber("the operations depend on a number")
+            except Exception:  # noqa: BLE001 - what stands for a number may upset any code; the numbers themselves follow
+                family.refuse(places)
+                return None
+            self._kept((general, types, after.key), ready)
         return ready
 
     def _made(self, structure: Structure, types: tuple[Tensor, ...], closure: Closure) -> tuple[Ready, Closure]:
@@ -253,7 +309,8 @@ class GraphFunction(Generic[P, R]):
         closure = self._closure(structure)
         closed_over = ClosedOver.of(closure, compiled[0].captured)
         unchanged = never if closed_over is None else closed_over.unchanged
-        return Ready(structure, types, *compiled, closed_over, unchanged), closure
+        general = any(isinstance(each, NumberLeaf) for each in numbers_of(structure))
+        return Ready(structure, types, *compiled, closed_over, unchanged, general=general), closure
 
     def _closure(self, structure: Structure) -> Closure:
         """Return what the function reads besides its arguments' arrays: functions among the arguments, too."""
@@ -290,7 +347,7 @@ class GraphFunction(Generic[P, R]):
 
     def _made_ready(self, captured: Captured, structure: Structure) -> Executable:
         """Return what runs the graph: on a mesh, where one of its arrays lies on one."""
-        leaves = [*placed_leaves(structure), *_closed_over(captured)]
+        leaves = [*placed_leaves(structure), *_closed_over(captured), *(None for _ in captured.numbers)]
         if not any(leaves):
             return executable_of(captured.graph, self.options, self.algebra)
         places = [leaf and (leaf.mesh, leaf.placement) for leaf in leaves]

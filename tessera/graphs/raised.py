@@ -16,8 +16,8 @@ from tessera.core.graph.expr import Number
 from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array
-from tessera.graphs.trace import current_trace, is_operand
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import current_trace, is_operand, trace_of
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.kernels.kernel import Kernel
 from tessera.lowering.raising.positions import NotAffine
 from tessera.lowering.raising.raise_program import Launch, raise_program

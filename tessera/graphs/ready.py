@@ -4,17 +4,23 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 from weakref import ref
 
+from tessera.core.graph.expr import Number
 from tessera.core.graph.graph import Graph, Routine, Tensor
 from tessera.graphs.executable import Executable, executable_of
+from tessera.graphs.execution.supply import NumberMemory
 from tessera.graphs.execution.torch_gradients import recorded, requires_gradients
-from tessera.graphs.structure import Structure, matcher
+from tessera.graphs.operands.host_number import NumberInput
+from tessera.graphs.operands.same_program import same_program
+from tessera.graphs.structure import Static, Structure, matcher, numbers_in
 from tessera.kernels.closures.closed_over import ClosedOver
 from tessera.kernels.closures.snapshot import Closure, never
 from tessera.lowering.autodiff import reverse
 
+_SEVERAL: Final = 3
 _RECENT: Final = 64
 """Captures that are kept for functions that are made anew."""
 
@@ -23,13 +29,24 @@ _RECENT: Final = 64
 class Captured:
     """A function captured for one kind of arguments.
 
-    graph: its inputs are the arguments' arrays, then the captured ones; structure: of the result
+    graph: its inputs are the arguments' arrays, then the captured ones, then the numbers; structure: of the result
     captured: arrays that it uses without taking them as arguments
+    numbers: that Python computes of the numbers among the arguments of each call
     """
 
     graph: Graph
     structure: Structure
     captured: tuple[object, ...]
+    numbers: tuple[NumberInput, ...] = ()
+
+    def is_for(self, numbers: Sequence[Number], exact: "Captured") -> bool:
+        """Return whether it is the same program, with these numbers of a call, as a capture for them."""
+        count = len(self.numbers)
+        if len(self.graph.inputs) != len(exact.graph.inputs) + count or self.structure != exact.structure:
+            return False
+        places = self.graph.inputs[len(exact.graph.inputs) :]
+        given = {place: each.number.evaluate(numbers) for place, each in zip(places, self.numbers, strict=True)}
+        return same_program(self.graph, given, exact.graph)
 
 
 class Pullbacks:
@@ -60,13 +77,13 @@ class Pullbacks:
         return pullback(*arrays, *floats)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Ready:
     """A captured function made ready for arguments of one kind.
 
     closed_over: what else it read; None where that cannot be compared, and it is captured again at each call
     unchanged: whether it would read the same now
-    pullbacks: none, or those of its graph
+    pullbacks: none, or those of its graph; general: made for any numbers in the places of some arguments
     """
 
     structure: Structure
@@ -76,10 +93,23 @@ class Ready:
     closed_over: ClosedOver | None
     unchanged: Callable[[], bool]
     pullbacks: list[Pullbacks] = field(default_factory=list[Pullbacks])
+    general: bool = False
 
-    def __call__(self, leaves: Sequence[object]) -> tuple[object, ...]:
-        """Run on the arrays of the arguments; PyTorch records it where one of them requires a gradient."""
+    @cached_property
+    def _memory(self) -> NumberMemory:
+        return NumberMemory([each.dtype for each in self.captured.numbers])
+
+    def __call__(self, leaves: Sequence[object], structure: Structure) -> tuple[object, ...]:
+        """Run on the arrays of the arguments; PyTorch records it where one of them requires a gradient.
+
+        structure: of the arguments, which has their numbers.  Raises NeedsNumber for these while a graph is recorded.
+        """
         arrays = (*leaves, *self.captured.captured)
+        if self.captured.numbers:
+            numbers = numbers_in(self.structure, structure)
+            assert numbers is not None
+            elements = [each.element(numbers) for each in self.captured.numbers]
+            arrays = (*arrays, *self._memory(arrays, elements, kept=requires_gradients(arrays)))
         if not requires_gradients(arrays):
             return self.executable(*arrays)
         if not self.pullbacks:
@@ -88,7 +118,9 @@ class Ready:
 
     def fits(self, structure: Structure, types: Sequence[Tensor]) -> bool:
         """Return whether it matches these arguments and the closure is unchanged."""
-        if self.types != types or self.structure != structure:
+        if self.types != types:
+            return False
+        if self.structure != structure and (not self.general or numbers_in(self.structure, structure) is None):
             return False
         return self.unchanged()
 
@@ -155,6 +187,31 @@ class RecentCaptures:
 RECENT_CAPTURES: Final = RecentCaptures()
 
 
+class VaryingNumbers:
+    """Note the Python numbers among the arguments of one kind: those that were several become inputs of the graph.
+
+    A switch has two values, and is part of the program for both.
+    """
+
+    def __init__(self) -> None:
+        self._values: list[set[Static]] = []
+        self._refused: set[tuple[int, ...]] = set()
+
+    def varying(self, numbers: Sequence[Static]) -> tuple[int, ...]:
+        """Return the places of those that are inputs, with the numbers of this call; none where that was refused."""
+        if not self._values:
+            self._values = [set() for _ in numbers]
+        for values, number in zip(self._values, numbers, strict=True):
+            if len(values) < _SEVERAL:
+                values.add(number)
+        places = tuple(place for place, values in enumerate(self._values) if len(values) >= _SEVERAL)
+        return () if places in self._refused else places
+
+    def refuse(self, places: tuple[int, ...]) -> None:
+        """Capture the function for each number from now on: it decides by one of them."""
+        self._refused.add(places)
+
+
 class QuickCall:
     """Calls like an earlier one on a GPU: arguments are compared, and nothing is looked up."""
 
@@ -169,6 +226,6 @@ class QuickCall:
         if not (ready.executable.called and self._match((arguments, keywords), leaves)):
             return None
         arrays = (*leaves, *ready.captured.captured)
-        if not ready.unchanged() or requires_gradients(arrays):
+        if ready.captured.numbers or not ready.unchanged() or requires_gradients(arrays):
             return None
         return ready.executable.again(arrays)

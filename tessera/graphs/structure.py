@@ -1,17 +1,20 @@
 """Nested arguments and results as flat lists: tuples, lists, named tuples, dicts and dataclasses of arrays."""
 
 import dataclasses
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Final, TypeAlias, cast
 
 import numpy as np
 
 from tessera.core.errors.catalog import CannotTrace
+from tessera.core.graph.expr import Number
 from tessera.core.graph.numerics import Numerics
 from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.placement import Placement
+from tessera.graphs.operands.host_number import HostNumber
 from tessera.graphs.scaled import Scaled
 from tessera.graphs.trace import is_operand
 from tessera.graphs.tracer import Tracer
@@ -69,6 +72,27 @@ class Static:
         return cls(cast("Hashable", static), type(static), text)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberLeaf(Static):
+    """The place of a Python number that may be another one at each call.
+
+    value: what stands for it while the function is captured; place: among the numbers of a call
+    """
+
+    place: int = 0
+
+    @classmethod
+    def at(cls, place: int, kind: type) -> "NumberLeaf":
+        """Return the place of a number of a class: int or float."""
+        return cls(HostNumber.argument(place, kind), kind, "", place)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NumberLeaf) and (self.type, self.place) == (other.type, other.place)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.place))
+
+
 def _number_kept(value: object) -> object:
     """Return a number as Python has it; NumPy's floats as they are, with the dtype that they have on their own."""
     return cast("object", value) if isinstance(value, np.floating) else plain(value)
@@ -106,6 +130,8 @@ def flatten(value: object, leaves: list[object]) -> Structure:
     if kind is list or kind is tuple:
         items = cast("Sequence[object]", value)
         return Branch(kind, (), tuple([flatten(each, leaves) for each in items]))
+    if kind is HostNumber:  # of a capture around this one: whatever compares it needs the number
+        return Static(cast("Hashable", value), kind)
     return _flatten_other(value, leaves)
 
 
@@ -242,6 +268,47 @@ def placed_leaves(structure: Structure) -> list[MeshLeaf | None]:
     if isinstance(structure, Static):
         return []
     return [each for child in structure.children for each in placed_leaves(child)]
+
+
+def numbers_of(structure: Structure) -> list[Static]:
+    """Return the Python numbers among the static parts, in order."""
+    if isinstance(structure, Static):
+        return [structure] if structure.type in (int, float) else []
+    if isinstance(structure, Leaf):
+        return []
+    return [each for child in structure.children for each in numbers_of(child)]
+
+
+def with_number_leaves(structure: Structure, varying: Collection[int]) -> Structure:
+    """Return the structure with leaves in the place of the numbers that `varying` counts, see `numbers_of`."""
+    numbers, places = count(), count()
+
+    def changed(part: Structure) -> Structure:
+        if isinstance(part, Branch):
+            return replace(part, children=tuple([changed(child) for child in part.children]))
+        if isinstance(part, Static) and part.type in (int, float) and next(numbers) in varying:
+            return NumberLeaf.at(next(places), part.type)
+        return part
+
+    return changed(structure)
+
+
+def numbers_in(general: Structure, structure: Structure) -> list[Number] | None:
+    """Return the numbers of a structure where another one has leaves for them; None where it differs in more."""
+    numbers: list[Number] = []
+
+    def matches(one: Structure, other: Structure) -> bool:
+        if isinstance(one, NumberLeaf):
+            if not isinstance(other, Static) or other.type is not one.type:
+                return False
+            numbers.append(cast("Number", other.value))
+            return True
+        if isinstance(one, Branch) and isinstance(other, Branch):
+            alike = (one.kind, one.names, len(one.children)) == (other.kind, other.names, len(other.children))
+            return alike and all(map(matches, one.children, other.children))
+        return one == other
+
+    return numbers if matches(general, structure) else None
 
 
 def static_objects(structure: Structure) -> list[object]:

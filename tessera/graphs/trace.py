@@ -8,14 +8,16 @@ from typing import Final
 
 import numpy as np
 
-from tessera.core.base.dtypes import from_numpy
+from tessera.core.base.dtypes import DType, from_numpy
 from tessera.core.base.source import NOWHERE, Source
 from tessera.core.errors.call_site import call_place, call_span
+from tessera.core.errors.catalog import CannotTrace
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import UNKNOWN_SOURCE, Body, Graph, Origin, Tensor, Value
 from tessera.core.graph.numerics import Numerics
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.program.program import Attribute
+from tessera.graphs.operands.host_number import HostNumber, NumberInput
 from tessera.runtime.arrays.host import is_array
 from tessera.runtime.arrays.interop import contiguous_transpose, is_torch
 from tessera.runtime.memory.operands import operand
@@ -40,6 +42,7 @@ class Trace:
     """One capture.
 
     captured: arrays that the function uses without taking them as arguments; they become further inputs
+    numbers: of the host, which Python computes for each call; they become inputs after all others
     parent: the capture around this one: what it computes can be used here
     takes_launches: whether a kernel that is launched on its values becomes part of the graph
     """
@@ -47,10 +50,12 @@ class Trace:
     builder: GraphBuilder = field(default_factory=TraceBuilder)
     inputs: list[Value] = field(default_factory=list[Value])
     captured: list[object] = field(default_factory=list[object])
+    numbers: list[NumberInput] = field(default_factory=list[NumberInput])
     source: Source = UNKNOWN_SOURCE
     parent: "Trace | None" = None
     takes_launches: bool = True
     _values: dict[int, Value] = field(default_factory=dict[int, Value])
+    _number_values: dict[tuple[int, DType], Value] = field(default_factory=dict[tuple[int, DType], Value])
     _instances: dict[str, int] = field(default_factory=dict[str, int])
     _turned: dict[int, tuple[object, object]] = field(default_factory=dict[int, tuple[object, object]])
 
@@ -74,6 +79,20 @@ class Trace:
             found = self._values[id(array)] = Value(kind, f"c{len(self.captured)}")
             self.captured.append(array)
         return found
+
+    def number(self, number: HostNumber, dtype: DType) -> Value:
+        """Return the input that stands for a number of the host in a dtype: one for each."""
+        key = (id(number), dtype)
+        value = self._number_values.get(key)
+        if value is None:
+            value = self._number_values[key] = Value(Tensor(dtype, ()), f"n{len(self.numbers)}")
+            self.numbers.append(NumberInput(number, dtype))  # which keeps the number, so that its id stays its own
+        return value
+
+    @property
+    def outermost(self) -> "Trace":
+        """The capture that this one is in, over all levels."""
+        return self if self.parent is None else self.parent.outermost
 
     def turned(self, array: object) -> object | None:
         """Return the transpose of a matrix with contiguous columns, such as `w.T`; None for other arrays.
@@ -120,8 +139,8 @@ class Trace:
             yield
 
     def finish(self, name: str, outputs: list[Value]) -> Graph:
-        """Return the graph; inputs that were captured come last."""
-        inputs = [*self.inputs, *self.captured_values]
+        """Return the graph; inputs that were captured come last, and then numbers of the host."""
+        inputs = [*self.inputs, *self.captured_values, *self._number_values.values()]
         made = {value for node in self.builder.nodes for value in node.results}
         seen: set[Value] = set()
         for place, value in enumerate(outputs):
@@ -155,6 +174,16 @@ def tracing(builder: GraphBuilder | None = None) -> Generator[Trace]:
         yield _ACTIVE.trace
     finally:
         _ACTIVE.trace = before
+
+
+def trace_of(*_: object) -> Trace:
+    """Return the graph that is being captured.  Raises CannotTrace where none is."""
+    found = current_trace()
+    if found is None:
+        raise CannotTrace(
+            "no graph is being captured here", hint="use values of a graph in the function that it is captured from"
+        )
+    return found
 
 
 def is_operand(value: object) -> bool:

@@ -12,12 +12,13 @@ from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Value
+from tessera.graphs.operands.host_number import HostNumber, NeedsNumber, is_host_number
 from tessera.graphs.operands.indexing import linear_index, listed_indices, require_integers, subscript_of
 from tessera.graphs.operands.numbers import constant_of, holds_outside, is_outside, literal, require_dtype
 from tessera.graphs.operands.updates import AbstractArray
 from tessera.graphs.operands.weak import dtype_of_meeting, made_weak, weakly
 from tessera.graphs.shapes import axes_of, flat, matmul_labels, summed, working
-from tessera.graphs.trace import Trace, current_trace, is_operand
+from tessera.graphs.trace import Trace, is_operand, trace_of
 from tessera.runtime.arrays.host import plain
 
 _FLOAT_ONLY: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf")
@@ -40,8 +41,6 @@ class Tracer(ArrayMethods, AbstractArray):
         self.trace, self.value = trace, value
         self.weak: Callable[[DType], Any] | None = None  # the type of the protocol's attribute
         """Computes a value that is made of Python numbers alone in another float dtype; see `operands.weak`."""
-
-    # What it is
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,6 +101,8 @@ class Tracer(ArrayMethods, AbstractArray):
     def updated_with(self, new: object) -> "Tracer":
         """Return what is written into this value, in its dtype.  Raises OperandMismatch for floats into integers."""
         number = plain(new)
+        if is_host_number(number) and self.dtype.is_float:
+            return number_tracer(number, self.dtype, self.trace)
         if isinstance(number, bool | int | float):
             if isinstance(number, float) and not self.dtype.is_float:
                 raise OperandMismatch(f"{number} is written into {self.dtype}", hint="convert x with .astype")
@@ -136,8 +137,6 @@ class Tracer(ArrayMethods, AbstractArray):
         wide = self.astype(working(self.dtype))
         return self.of(self.trace.builder.scatter_add(self.lift(index).value, wide.value, extent, axis))
 
-    # Arithmetic
-
     def of(self, value: Value) -> "Tracer":
         """Return the tracer of another value of the same graph."""
         return Tracer(self.trace, value)
@@ -163,8 +162,6 @@ class Tracer(ArrayMethods, AbstractArray):
 
     def __rmatmul__(self, other: object) -> "Tracer":
         return matmul(other, self)
-
-    # Reductions
 
     @weakly
     def reduced(self, reduction: str, axis: int | Sequence[int] | None, *, keepdims: bool) -> "Tracer":
@@ -193,6 +190,12 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
             f"{value!r} belongs to a graph that is not being captured any more",
             hint="return values from the function instead of keeping them in variables outside of it",
         )
+    if is_host_number(value):
+        if value.kind is int:
+            raise NeedsNumber("an integer on its own is part of the program")
+        alone = number_tracer(value, f32, trace)
+        alone.weak = lambda dtype: number_tracer(value, dtype)
+        return alone
     if issubclass(type(value), _NUMBERS):
         number, dtype = constant_of(value)
         return Tracer(trace, trace.builder.full(number, dtype, ()))
@@ -202,6 +205,13 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
     if turned is not None:
         return Tracer(trace, trace.builder.transpose(trace.capture(turned), (1, 0)))
     return Tracer(trace, trace.capture(value))
+
+
+def number_tracer(number: HostNumber, dtype: DType, trace: Trace | None = None) -> Tracer:
+    """Return the input without axes that stands for a number of the host in a float dtype."""
+    trace = trace or trace_of()
+    outermost = trace.outermost
+    return as_tracer(Tracer(outermost, outermost.number(number, dtype)), trace)
 
 
 def indices(value: object, trace: Trace | None = None) -> Tracer:
@@ -320,6 +330,8 @@ def in_dtype(operand: object, dtype: DType) -> Tracer:
     """Return a Python number, or a weak value, in a float dtype; see `operands.weak`."""
     if isinstance(operand, Tracer) and operand.weak is not None:
         return operand.weak(dtype)
+    if is_host_number(operand):
+        return number_tracer(operand, dtype)
     trace, number = trace_of(), plain(operand)
     assert isinstance(number, bool | int | float)
     return Tracer(trace, trace.builder.full(float(literal(number, dtype).value), dtype, ()))
@@ -397,16 +409,6 @@ def contraction(
     return x.of(builder.cast(made, dtype or met))
 
 
-def trace_of(*_: object) -> Trace:
-    """Return the graph that is being captured.  Raises CannotTrace where none is."""
-    found = current_trace()
-    if found is None:
-        raise CannotTrace(
-            "no graph is being captured here", hint="use values of a graph in the function that it is captured from"
-        )
-    return found
-
-
 def _met(
     left: object, right: object, trace: Trace | None = None, *, floating: bool = False
 ) -> "tuple[Tracer | Number, Tracer | Number, DType]":
@@ -415,6 +417,8 @@ def _met(
     if not any(isinstance(side, Tracer) for side in sides) and trace is None:  # two numbers
         sides[0] = as_tracer(left)
     dtype = dtype_of_meeting(sides, floating=floating)
+    if not dtype.is_float and any(map(is_host_number, sides)):
+        raise NeedsNumber("integers take a number only where they hold it")
     if dtype == f64:
         sides = [side.weak(f64) if isinstance(side, Tracer) and side.weak else side for side in sides]
     return sides[0], sides[1], dtype
@@ -429,7 +433,8 @@ def _elementwise(body: Callable[..., Expr], operands: "Sequence[Tracer | Number]
     """Apply `body` to the operands' elements, each converted to its dtype first; numbers are part of the body."""
     arrays: list[Tracer] = []
     exprs: list[Expr] = []
-    for each, dtype in zip(operands, dtypes, strict=True):
+    for operand, dtype in zip(operands, dtypes, strict=True):
+        each = number_tracer(operand, dtype) if is_host_number(operand) else operand
         if not isinstance(each, Tracer):
             exprs.append(literal(each, dtype))
             continue

@@ -8,8 +8,8 @@ from support.operators import Array
 from tessera.core.base.dtypes import f32
 from tessera.core.graph.graph import Tensor
 from tessera.graphs.function import GraphFunction
-from tessera.graphs.ready import QuickCall, RecentCaptures
-from tessera.graphs.structure import flatten
+from tessera.graphs.ready import QuickCall, RecentCaptures, VaryingNumbers
+from tessera.graphs.structure import Static, flatten
 from tessera.kernels.closures.walk import closure_of
 
 X = np.ones(3, np.float32)
@@ -65,3 +65,13 @@ def test_equal_text_shares_an_executable():
     np.testing.assert_array_equal(np.asarray(first(X)), X * HELD["w"])
     np.testing.assert_array_equal(np.asarray(second(X)), X * HELD["w"])
     assert first.executable is second.executable
+
+
+def test_numbers_become_inputs_with_their_third_value():
+    numbers = VaryingNumbers()
+    calls = [(0.1, 1, 5), (0.2, 0, 5), (0.3, 1, 5), (0.1, 0, 5), (0.4, 1, 6)]
+    places = [numbers.varying([Static.of(each) for each in call]) for call in calls]
+    assert places == [(), (), (0,), (0,), (0,)]
+    numbers.refuse((0,))
+    assert numbers.varying([Static.of(each) for each in (0.5, 1, 5)]) == ()
+    assert numbers.varying([Static.of(each) for each in (0.5, 1, 7)]) == (0, 2)

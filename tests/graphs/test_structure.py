@@ -13,7 +13,20 @@ from hypothesis import strategies as st
 
 from support.operators import Array
 from tessera.core.errors.catalog import CannotTrace
-from tessera.graphs.structure import Branch, Leaf, Static, flatten, leaves_in, matcher, names_of, unflatten
+from tessera.graphs.structure import (
+    Branch,
+    Leaf,
+    NumberLeaf,
+    Static,
+    flatten,
+    leaves_in,
+    matcher,
+    names_of,
+    numbers_in,
+    numbers_of,
+    unflatten,
+    with_number_leaves,
+)
 
 
 class Pair(NamedTuple):
@@ -121,3 +134,27 @@ def test_a_matcher_refuses_others(value: object, other: object):
     assert all(a is b for a, b in zip(found, leaves, strict=True))
     found.clear()
     assert not match(other, found) or not isinstance(found[0], np.ndarray)
+
+
+def test_places_of_numbers():
+    leaves: list[object] = []
+    x = np.ones(3)
+    structure = flatten((x, 1, {"rate": 0.5, "flag": True, "name": "a", "both": [2.5, np.float32(1)]}), leaves)
+    assert [each.value for each in numbers_of(structure)] == [1, 0.5, 2.5]
+    general = with_number_leaves(structure, {0, 2})
+    assert [isinstance(each, NumberLeaf) for each in numbers_of(general)] == [True, False, True]
+    assert numbers_in(general, structure) == [1, 2.5]
+    other = flatten((x, -7, {"rate": 0.5, "flag": True, "name": "a", "both": [9.0, np.float32(1)]}), [])
+    assert numbers_in(general, other) == [-7, 9.0]
+    assert general == with_number_leaves(other, {0, 2})
+    assert hash(general) == hash(with_number_leaves(other, {0, 2}))
+    assert general != structure
+    for changed in (
+        (x, 1.0, {"rate": 0.5, "flag": True, "name": "a", "both": [2.5, np.float32(1)]}),
+        (x, 1, {"rate": 0.25, "flag": True, "name": "a", "both": [2.5, np.float32(1)]}),
+        (x, 1, {"rate": 0.5, "flag": False, "name": "a", "both": [2.5, np.float32(1)]}),
+        (x, 1, {"rate": 0.5, "flag": True, "name": "a", "both": [2.5]}),
+        (x, True, {"rate": 0.5, "flag": True, "name": "a", "both": [2.5, np.float32(1)]}),
+        (x, x, {"rate": 0.5, "flag": True, "name": "a", "both": [2.5, np.float32(1)]}),
+    ):
+        assert numbers_in(general, flatten(changed, [])) is None

@@ -1,18 +1,29 @@
 """Supply memory to a run of a graph: arrays of the caller's library, and parts of one array as an arena."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Final, Protocol
 
 import numpy as np
 
-from tessera.core.base.dtypes import BY_NAME
+from tessera.core.base.dtypes import BY_NAME, DType
 from tessera.core.graph.graph import Tensor
-from tessera.runtime.arrays.interop import library_of
+from tessera.graphs.operands.host_number import NeedsNumber
+from tessera.runtime.arrays.host import AnyArray, is_array
+from tessera.runtime.arrays.interop import is_torch, library_of
 from tessera.runtime.arrays.pointers import address
+from tessera.runtime.binding.current_stream import ArgumentStreams
+from tessera.runtime.driver import driver as door
+from tessera.runtime.memory.device_arrays import device_of, is_on_device
 from tessera.runtime.memory.operands import Operand, empty, operand, typed_part
 from tessera.runtime.memory.owned import DeviceArray
+from tessera.runtime.streams.graph_capture import recording
 
+_ELEMENT: Final = 16
+"""Bytes from one number to the next: loads of any dtype are aligned."""
+_MOST_PLACES: Final = 16
+"""Threads and streams that have memory for numbers."""
 _LINE: Final = 64
 """Bytes: arenas of the host begin where a cache line does."""
 
@@ -96,6 +107,63 @@ def supply_of(given: Operand[object], stream: int = 0) -> Supply:
     if isinstance(given.value, DeviceArray):
         return DeviceSupply(given.value.device)
     return LibrarySupply.of(given, stream)
+
+
+class NumberMemory:
+    """Takes numbers of the host to where the arrays of a call are: in one copy to their GPU, if they are on one.
+
+    dtypes: of the numbers.  PyTorch's streams live as long as the process: what has been copied in the order of one is
+    written again by the next call of the same thread there, after the kernels that read it.
+    """
+
+    def __init__(self, dtypes: Sequence[DType]) -> None:
+        self._dtypes = tuple(dtypes)
+        self._size = _ELEMENT * len(self._dtypes)
+        self._places: dict[tuple[int, int, int], tuple[int, tuple[object, ...]]] = {}
+
+    def __call__(
+        self, arrays: Sequence[object], elements: Sequence[AnyArray], *, kept: bool = False
+    ) -> Sequence[object]:  # fmt: skip
+        """Return the numbers as arrays without axes.
+
+        elements: the same on the host; kept: they are needed after the call, such as for a derivative
+
+        Raises NeedsNumber while launches are recorded: they would run again with the numbers of this call.
+        """
+        if recording() is not None:
+            raise NeedsNumber("launches are recorded, with the numbers of this call")
+        first = next((each for each in arrays if is_array(each) and is_on_device(each)), None)
+        if first is None:
+            return elements
+        device = device_of((first,)) or 0
+        api = door.driver()
+        with api.inside(device):
+            stream = ArgumentStreams.of(arrays, device).current()
+            if api.capturing(stream):
+                raise NeedsNumber("launches are captured, with the numbers of this call")
+            key = (get_ident(), device, stream)
+            place = None if kept else self._places.get(key)
+            if place is None:
+                place = self._place(first, stream)
+                if is_torch(first) and not kept:
+                    if len(self._places) >= _MOST_PLACES:
+                        self._places.clear()
+                    self._places[key] = place
+            packed = np.zeros(self._size, np.uint8)
+            for number, element in enumerate(elements):
+                packed[_ELEMENT * number :][: element.nbytes].view(element.dtype)[0] = element
+            api.send(place[0], packed, stream)
+        return place[1]
+
+    def _place(self, like: object, stream: int) -> tuple[int, tuple[object, ...]]:
+        """Return the address of new memory, and the arrays without axes in it."""
+        supply = supply_of(operand(like, "a number"), stream)
+        memory = supply.array(Tensor(BY_NAME["u8"], (self._size,)), "numbers")
+        parts = [
+            supply.part(memory, _ELEMENT * number, Tensor(dtype, ()), "a number").value
+            for number, dtype in enumerate(self._dtypes)
+        ]
+        return address(memory.view), tuple(parts)
 
 
 def arena_of(supply: Supply, size: int) -> Operand[object]:

@@ -10,7 +10,8 @@ from tessera.core.base.dtypes import boolean
 from tessera.core.graph.expr import Argument, Literal, Number, apply
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.tracer import Tracer, apply_expr, as_tracer, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer, apply_expr, as_tracer
 from tessera.ops.definitions.floats import widened, widened_pair
 
 _SQUARES: Final = {32: (2.0**60, 2.0**-70, 2.0**90), 64: (2.0**500, 2.0**-600, 2.0**600)}

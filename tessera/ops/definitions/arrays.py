@@ -17,8 +17,8 @@ from tessera.graphs.function import operator
 from tessera.graphs.operands.numbers import held_number, require_dtype
 from tessera.graphs.operands.updates import At
 from tessera.graphs.shapes import axis_of
-from tessera.graphs.trace import current_trace
-from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
+from tessera.graphs.trace import current_trace, trace_of
+from tessera.graphs.tracer import Tracer, as_tracer, indices
 
 
 def arange(extent: int) -> Array:

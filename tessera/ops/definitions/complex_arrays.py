@@ -11,7 +11,8 @@ from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
-from tessera.graphs.tracer import Tracer, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
 from tessera.runtime.arrays.interop import library_of

@@ -14,8 +14,8 @@ from tessera.core.graph.graph import Tensor, Value
 from tessera.graphs.bodies import Arrays, CapturedBody, arrays_in, capture_body, listed, mismatch
 from tessera.graphs.function import operator
 from tessera.graphs.structure import Branch, Structure, leaves_in, unflatten
-from tessera.graphs.trace import Trace
-from tessera.graphs.tracer import Tracer, as_tracer, compare, trace_of
+from tessera.graphs.trace import Trace, trace_of
+from tessera.graphs.tracer import Tracer, as_tracer, compare
 
 Nested = Any  # an array, a number, or tuples, lists, dicts and dataclasses of these
 

@@ -16,7 +16,8 @@ from tessera.core.program.program import Attribute
 from tessera.graphs import tracer
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.arrays import arange, broadcast_to
 from tessera.ops.definitions.floats import widened
 from tessera.ops.libraries import linear_algebra

@@ -13,7 +13,8 @@ from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import working
-from tessera.graphs.tracer import Tracer, as_tracer, contraction, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer, as_tracer, contraction
 
 Labels: TypeAlias = tuple[str, ...]
 """Names of axes: a letter each, and "...0", "...1", ... for those that `...` stands for, "...0" for the last one."""

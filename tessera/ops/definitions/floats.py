@@ -6,8 +6,8 @@ from tessera.core.base.dtypes import DType, f32, f64, promote
 from tessera.core.graph.expr import Number
 from tessera.graphs.operands.numbers import literal
 from tessera.graphs.shapes import working
-from tessera.graphs.trace import Trace
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import Trace, trace_of
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.runtime.arrays.host import plain
 
 _NUMBERS: Final = (bool, int, float)

@@ -8,7 +8,8 @@ from tessera.graphs.function import operator
 from tessera.graphs.scaled import Scaled
 from tessera.graphs.scaled_calls import product
 from tessera.graphs.shapes import working
-from tessera.graphs.tracer import as_tracer, contraction, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import as_tracer, contraction
 
 
 @operator("matmul")

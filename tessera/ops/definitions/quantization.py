@@ -8,7 +8,8 @@ from tessera.graphs import scaled
 from tessera.graphs.function import operator
 from tessera.graphs.scaled import Scaled
 from tessera.graphs.scaled_calls import restored, rounded
-from tessera.graphs.tracer import as_tracer, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import as_tracer
 from tessera.ops.definitions.random import as_key
 
 

@@ -11,7 +11,8 @@ from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import axes_in_order, axes_of, axis_of
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.arrays import broadcast_to, concat
 
 Axes = int | Sequence[int] | None

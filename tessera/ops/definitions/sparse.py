@@ -13,7 +13,8 @@ from tessera.core.program.program import Attribute
 from tessera.graphs.custom import traced_adjoint
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import working
-from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer, as_tracer, indices
 from tessera.ops.libraries import sparse
 
 Options = Mapping[str, Attribute]

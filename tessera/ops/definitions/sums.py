@@ -7,7 +7,8 @@ from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import axis_of, summed, working
-from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer, as_tracer, indices
 from tessera.ops.definitions.arrays import arange, pad
 
 BLOCK: Final = 64

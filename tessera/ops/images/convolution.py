@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from tessera.core.arrays.array_methods import Array
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs.function import operator
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.images.spatial import Padding, PerAxis, WindowAxis, padding_per_axis, per_axis
 from tessera.ops.images.window_products import LAYOUTS, ConvolutionForm, convolve
 

@@ -9,7 +9,8 @@ from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import working
-from tessera.graphs.tracer import as_tracer, contraction, indices, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import as_tracer, contraction, indices
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
 

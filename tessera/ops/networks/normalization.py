@@ -10,7 +10,8 @@ from tessera.core.errors.catalog import OperandMismatch
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import axes_of
-from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.graphs.trace import trace_of
+from tessera.graphs.tracer import Tracer, as_tracer
 from tessera.ops.definitions.floats import widened
 
 Axes: TypeAlias = int | Sequence[int] | None
