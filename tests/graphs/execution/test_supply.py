@@ -1,12 +1,16 @@
 """Supplies: arrays and parts of arenas of every dtype, in each library that is there."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
 from support.fake_cuda import FakeDriver, install
-from tessera.core.base.dtypes import ALL
+from tessera.core.base.dtypes import ALL, bf16, f32, f64
 from tessera.core.graph.graph import Tensor
-from tessera.graphs.execution.supply import DeviceSupply, LibrarySupply, arena_of, supply_of
+from tessera.graphs.execution import supply as supplies
+from tessera.graphs.execution.supply import DeviceSupply, LibrarySupply, NumberMemory, arena_of, supply_of
+from tessera.graphs.operands.host_number import NeedsNumber
 from tessera.runtime.arrays.pointers import address
 from tessera.runtime.memory.operands import operand
 from tessera.runtime.memory.owned import DeviceArray
@@ -50,6 +54,28 @@ def test_arrays_of_ours_on_a_device(monkeypatch: pytest.MonkeyPatch):
     made = supply.array(Tensor(ALL[0], (4,)))
     assert isinstance(made.value, DeviceArray)
     assert made.value.device == 1
+
+
+def test_numbers_travel_in_one_copy_to_the_gpu_of_their_arrays(monkeypatch: pytest.MonkeyPatch):
+    fake = install(monkeypatch, FakeDriver(2, run=False))
+    memory = NumberMemory([f32, bf16, f64])
+    elements = [np.float32(2.5), bf16.numpy.type(-1.5), np.float64(0.1)]
+    arrays = [np.asarray(each) for each in elements]
+    assert memory([np.ones(3)], arrays) is arrays
+    here = DeviceArray((2,), np.dtype(np.float32), 1)
+    first, second = memory([np.ones(3), here], arrays), memory([here], arrays, kept=True)
+    assert [each for each in fake.log if each[0] == "send"] == [("send", 0, 48)] * 2
+    for parts in (first, second):
+        places = [part.address for part in parts if isinstance(part, DeviceArray) and part.device == 1]
+        assert [place - places[0] for place in places] == [0, 16, 32]
+        for place, element in zip(places, elements, strict=True):
+            assert ctypes.string_at(place, element.nbytes) == element.tobytes()
+
+
+def test_numbers_are_refused_while_launches_are_recorded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(supplies, "recording", list)
+    with pytest.raises(NeedsNumber):
+        NumberMemory([f32])([np.ones(3)], [np.asarray(np.float32(1))])
 
 
 def test_parts_are_tensors_where_tensors_were_given():
