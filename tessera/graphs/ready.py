@@ -5,7 +5,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from itertools import compress
+from typing import Final, cast
 from weakref import ref
 
 from tessera.core.graph.expr import Number
@@ -13,9 +14,9 @@ from tessera.core.graph.graph import Graph, Routine, Tensor
 from tessera.graphs.executable import Executable, executable_of
 from tessera.graphs.execution.supply import NumberMemory
 from tessera.graphs.execution.torch_gradients import recorded, requires_gradients
-from tessera.graphs.operands.host_number import NumberInput
+from tessera.graphs.operands.host_number import NeedsNumber, NumberInput
 from tessera.graphs.operands.same_program import same_program
-from tessera.graphs.structure import Static, Structure, matcher, numbers_in
+from tessera.graphs.structure import Static, Structure, matcher, number_places, numbers_in
 from tessera.kernels.closures.closed_over import ClosedOver
 from tessera.kernels.closures.snapshot import Closure, never
 from tessera.lowering.autodiff import reverse
@@ -95,6 +96,11 @@ class Ready:
     pullbacks: list[Pullbacks] = field(default_factory=list[Pullbacks])
     general: bool = False
 
+    def elements(self, numbers: Sequence[Number], arrays: Sequence[object]) -> Sequence[object]:
+        """Return the inputs that are made of the numbers of a call.  Raises NeedsNumber while launches are recorded."""
+        elements = [each.element(numbers) for each in self.captured.numbers]
+        return self._memory(arrays, elements, kept=requires_gradients(arrays))
+
     @cached_property
     def _memory(self) -> NumberMemory:
         return NumberMemory([each.dtype for each in self.captured.numbers])
@@ -108,8 +114,7 @@ class Ready:
         if self.captured.numbers:
             numbers = numbers_in(self.structure, structure)
             assert numbers is not None
-            elements = [each.element(numbers) for each in self.captured.numbers]
-            arrays = (*arrays, *self._memory(arrays, elements, kept=requires_gradients(arrays)))
+            arrays = (*arrays, *self.elements(numbers, arrays))
         if not requires_gradients(arrays):
             return self.executable(*arrays)
         if not self.pullbacks:
@@ -218,6 +223,7 @@ class QuickCall:
     def __init__(self, ready: Ready) -> None:
         self.ready = ready
         self._match = matcher(ready.structure)
+        self._numbers = number_places(ready.structure) if ready.general else []
 
     def results(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...] | None:
         """Return the results for arguments like those; None, having done nothing, for any others."""
@@ -225,7 +231,16 @@ class QuickCall:
         ready = self.ready
         if not (ready.executable.called and self._match((arguments, keywords), leaves)):
             return None
+        numbers: list[Number] = []
+        if self._numbers:
+            numbers = cast("list[Number]", list(compress(leaves, self._numbers)))
+            leaves = [each for each, is_number in zip(leaves, self._numbers, strict=True) if not is_number]
         arrays = (*leaves, *ready.captured.captured)
-        if ready.captured.numbers or not ready.unchanged() or requires_gradients(arrays):
+        if not ready.unchanged() or requires_gradients(arrays):
             return None
+        if ready.captured.numbers:
+            try:
+                arrays = (*arrays, *ready.elements(numbers, arrays))
+            except NeedsNumber:
+                return None
         return ready.executable.again(arrays)

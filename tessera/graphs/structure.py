@@ -160,7 +160,7 @@ def _flatten_other(value: object, leaves: list[object]) -> Structure:
 
 
 Matcher: TypeAlias = Callable[[object, list[object]], bool]
-"""Appends what stands where the arrays are in a value that is arranged in one way; False for any other value."""
+"""Appends what stands where arrays and varying numbers are in a value that is arranged in one way; False for others."""
 
 
 def matcher(structure: Structure) -> Matcher:
@@ -170,6 +170,8 @@ def matcher(structure: Structure) -> Matcher:
     """
     if isinstance(structure, Leaf):
         return _append
+    if isinstance(structure, NumberLeaf):
+        return _matcher_of_number(structure.type)
     if isinstance(structure, Static) and structure.type in (int, bool, str, type(None)):
         return _matcher_of_static(structure.value, structure.type)
     if isinstance(structure, Branch) and structure.kind in (dict, list, tuple):
@@ -191,6 +193,16 @@ def matcher(structure: Structure) -> Matcher:
 def _append(value: object, leaves: list[object]) -> bool:
     leaves.append(value)
     return True
+
+
+def _matcher_of_number(kind: type) -> Matcher:
+    def match(value: object, leaves: list[object]) -> bool:
+        if type(value) is not kind:
+            return False
+        leaves.append(value)
+        return True
+
+    return match
 
 
 def _matcher_of_static(known: object, kind: type) -> Matcher:
@@ -318,6 +330,13 @@ def static_objects(structure: Structure) -> list[object]:
     if isinstance(structure, Static):
         return [] if structure.type in _NUMBERS else [structure.value]
     return [each for child in structure.children for each in static_objects(child)]
+
+
+def number_places(structure: Structure) -> list[bool]:
+    """Return for each thing that a matcher appends whether it is a number."""
+    if isinstance(structure, Branch):
+        return [each for child in structure.children for each in number_places(child)]
+    return [isinstance(structure, NumberLeaf)] if isinstance(structure, Leaf | NumberLeaf) else []
 
 
 def leaves_in(structure: Structure) -> int:

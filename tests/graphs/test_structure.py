@@ -22,6 +22,7 @@ from tessera.graphs.structure import (
     leaves_in,
     matcher,
     names_of,
+    number_places,
     numbers_in,
     numbers_of,
     unflatten,
@@ -149,6 +150,12 @@ def test_places_of_numbers():
     assert general == with_number_leaves(other, {0, 2})
     assert hash(general) == hash(with_number_leaves(other, {0, 2}))
     assert general != structure
+    match, appended = matcher(general), list[object]()
+    assert match((x, 4, {"rate": 0.5, "flag": True, "name": "a", "both": [8.5, np.float32(1)]}), appended)
+    assert appended == [x, 4, 8.5]
+    assert number_places(general) == [False, True, True]
+    for one, other in ((4.0, 8.5), (4, 8), (True, 8.5), (x, 8.5)):
+        assert not match((x, one, {"rate": 0.5, "flag": True, "name": "a", "both": [other, np.float32(1)]}), [])
     for changed in (
         (x, 1.0, {"rate": 0.5, "flag": True, "name": "a", "both": [2.5, np.float32(1)]}),
         (x, 1, {"rate": 0.25, "flag": True, "name": "a", "both": [2.5, np.float32(1)]}),
