@@ -54,6 +54,7 @@ PROGRAMS: dict[str, Function] = {
     "bounds": lambda w, g, s, n: op.maximum(w, s) + op.clip(g, -1.0, s),
     "updates": lambda w, g, s, n: w.at[1:].set(s) + g.at[0].add(s * n),
     "alone": lambda w, g, s, n: w * op.sqrt(s * s) + op.exp(op.sin(s)) * g,
+    "powers": lambda w, g, s, n: op.abs(w) ** s + op.abs(g) ** n + (w % (s * s + 0.5)),
     "adam": adam, "nested": nested, "trips": trips, "slope": slope,
 }  # fmt: skip
 
