@@ -128,8 +128,8 @@ class Jitted(GraphFunction[P, R]):
                 )
         return super()._inline(leaves, *arguments, **keywords)
 
-    def _looked_up(self, structure: Structure, types: tuple[Tensor, ...]) -> Ready:
-        ready = super()._looked_up(structure, types)
+    def _looked_up(self, structure: Structure, types: tuple[Tensor, ...], *, exact: bool) -> Ready:
+        ready = super()._looked_up(structure, types, exact=exact)
         self.on_host = False  # also where a function of the same text was captured before
         return ready
 

@@ -241,13 +241,16 @@ class GraphFunction(Generic[P, R]):
             self._latest = last.executable
             return last
         with self._lock:  # points of an index launch call from threads of their own
-            closure = self._closure(structure)
-            ready = self._found(structure, types, closure)
-            if ready is None and not exact and types and not any(map(is_jax, leaves)):
-                ready = self._for_any_numbers(structure, types, closure)
-            ready = ready or self._captured_anew(structure, types, closure)
-            self._latest, self._last = ready.executable, ready
-            return ready
+            return self._looked_up(structure, types, exact=exact or any(map(is_jax, leaves)))
+
+    def _looked_up(self, structure: Structure, types: tuple[Tensor, ...], *, exact: bool) -> Ready:
+        closure = self._closure(structure)
+        ready = self._found(structure, types, closure)
+        if ready is None and types and not exact:
+            ready = self._for_any_numbers(structure, types, closure)
+        ready = ready or self._captured_anew(structure, types, closure)
+        self._latest, self._last = ready.executable, ready
+        return ready
 
     def _found(self, structure: Structure, types: tuple[Tensor, ...], closure: Closure) -> Ready | None:
         """Return what was captured for such a call, with what the function closes over now."""
