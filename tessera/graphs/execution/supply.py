@@ -11,7 +11,7 @@ from tessera.core.base.dtypes import BY_NAME, DType
 from tessera.core.graph.graph import Tensor
 from tessera.graphs.operands.host_number import NeedsNumber
 from tessera.runtime.arrays.host import AnyArray, is_array
-from tessera.runtime.arrays.interop import is_torch, library_of
+from tessera.runtime.arrays.interop import is_jax, is_torch, library_of
 from tessera.runtime.arrays.pointers import address
 from tessera.runtime.binding.current_stream import ArgumentStreams
 from tessera.runtime.driver import driver as door
@@ -128,13 +128,16 @@ class NumberMemory:
 
         elements: the same on the host; kept: they are needed after the call, such as for a derivative
 
-        Raises NeedsNumber while launches are recorded: they would run again with the numbers of this call.
+        Raises NeedsNumber for JAX's arrays on a GPU, and while launches are recorded: they would run again with the
+        numbers of this call.
         """
         if recording() is not None:
             raise NeedsNumber("launches are recorded, with the numbers of this call")
         first = next((each for each in arrays if is_array(each) and is_on_device(each)), None)
         if first is None:
             return elements
+        if is_jax(first):  # whose arrays never change, and whose streams are its own
+            raise NeedsNumber("JAX has no memory that numbers could be copied to")
         device = device_of((first,)) or 0
         api = door.driver()
         with api.inside(device):

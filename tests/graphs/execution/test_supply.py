@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
+from support import fake_libraries
 from support.fake_cuda import FakeDriver, install
 from tessera.core.base.dtypes import ALL, bf16, f32, f64
 from tessera.core.graph.graph import Tensor
@@ -70,6 +71,14 @@ def test_numbers_travel_in_one_copy_to_the_gpu_of_their_arrays(monkeypatch: pyte
         assert [place - places[0] for place in places] == [0, 16, 32]
         for place, element in zip(places, elements, strict=True):
             assert ctypes.string_at(place, element.nbytes) == element.tobytes()
+
+
+def test_numbers_are_refused_beside_arrays_of_jax_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
+    """The function is captured for the number then, also where arrays of another library were given before."""
+    fake = install(monkeypatch, FakeDriver(run=False))
+    libraries = fake_libraries.install(monkeypatch, fake)
+    with pytest.raises(NeedsNumber):
+        NumberMemory([f32])([libraries.frozen(np.ones(3, np.float32))], [np.asarray(np.float32(1))])
 
 
 def test_numbers_are_refused_while_launches_are_recorded(monkeypatch: pytest.MonkeyPatch):
