@@ -42,7 +42,7 @@ def wait() -> None:
 
 
 def figures(call: Step, w: Matrix, g: Matrix) -> Mapping[str, float]:
-    """Return the first calls, each with numbers of its own, in ms, and the host's time of later ones, in us."""
+    """Return the times of the first calls, in ms, and the host's time of later calls, in us."""
     first: list[float] = []
     for number in range(1, 7):
         begin = time.perf_counter()

@@ -277,28 +277,28 @@ class GraphFunction(Generic[P, R]):
         return ready
 
     def _for_any_numbers(self, structure: Structure, types: tuple[Tensor, ...], closure: Closure) -> Ready | None:
-        """Return a capture whose inputs are the numbers that have been several; None where none have, or it needs them.
+        """Return a capture that takes the varying numbers as inputs; None where none varies, or where it needs one.
 
-        The operations are compared with those of a capture for the numbers of this call.
+        It is compared with a capture that has the numbers of this call as literals.
         """
         numbers = numbers_of(structure)
         if not numbers or any(placed_leaves(structure)) or declared_arrays(self.function):
             return None
-        kind = (with_number_leaves(structure, range(len(numbers))), types)
-        family = self._varying.setdefault(kind, VaryingNumbers())
+        call_types = (with_number_leaves(structure, range(len(numbers))), types)
+        family = self._varying.setdefault(call_types, VaryingNumbers())
         if len(self._varying) > _CLOSURES:
             self._varying.popitem(last=False)
-        places = family.varying(numbers)
-        general = with_number_leaves(structure, places)
-        ready = self._found(general, types, closure) if places else None
-        if ready is None and places:
+        varying = family.varying(numbers)
+        general = with_number_leaves(structure, varying)
+        ready = self._found(general, types, closure) if varying else None
+        if ready is None and varying:
             try:
                 ready, after = self._made(general, types, closure)
                 exact = self._captured(structure, types)
                 if not ready.captured.is_for(numbers_in(general, structure) or (), exact):
                     raise NeedsNumber("the operations depend on a number")
             except Exception:  # noqa: BLE001 - what stands for a number may upset any code; the numbers themselves follow
-                family.refuse(places)
+                family.refuse(varying)
                 return None
             self._kept((general, types, after.key), ready)
         return ready

@@ -41,13 +41,13 @@ class Captured:
     numbers: tuple[NumberInput, ...] = ()
 
     def is_for(self, numbers: Sequence[Number], exact: "Captured") -> bool:
-        """Return whether it is the same program, with these numbers of a call, as a capture for them."""
+        """Return whether it equals a capture that has these numbers as literals."""
         count = len(self.numbers)
         if len(self.graph.inputs) != len(exact.graph.inputs) + count or self.structure != exact.structure:
             return False
-        places = self.graph.inputs[len(exact.graph.inputs) :]
-        given = {place: each.number.evaluate(numbers) for place, each in zip(places, self.numbers, strict=True)}
-        return same_program(self.graph, given, exact.graph)
+        inputs = self.graph.inputs[len(exact.graph.inputs) :]
+        literals = {value: number.number.evaluate(numbers) for value, number in zip(inputs, self.numbers, strict=True)}
+        return same_program(self.graph, literals, exact.graph)
 
 
 class Pullbacks:
@@ -84,7 +84,7 @@ class Ready:
 
     closed_over: what else it read; None where that cannot be compared, and it is captured again at each call
     unchanged: whether it would read the same now
-    pullbacks: none, or those of its graph; general: made for any numbers in the places of some arguments
+    pullbacks: none, or those of its graph; general: it takes numbers as inputs
     """
 
     structure: Structure
@@ -97,7 +97,7 @@ class Ready:
     general: bool = False
 
     def elements(self, numbers: Sequence[Number], arrays: Sequence[object]) -> Sequence[object]:
-        """Return the inputs that are made of the numbers of a call.  Raises NeedsNumber while launches are recorded."""
+        """Compute the inputs that are numbers.  Raises NeedsNumber while launches are recorded."""
         elements = [each.element(numbers) for each in self.captured.numbers]
         return self._memory(arrays, elements, kept=requires_gradients(arrays))
 
@@ -203,18 +203,18 @@ class VaryingNumbers:
         self._refused: set[tuple[int, ...]] = set()
 
     def varying(self, numbers: Sequence[Static]) -> tuple[int, ...]:
-        """Return the places of those that are inputs, with the numbers of this call; none where that was refused."""
+        """Note the numbers of a call, and return the positions of the varying ones; none where that was refused."""
         if not self._values:
             self._values = [set() for _ in numbers]
         for values, number in zip(self._values, numbers, strict=True):
             if len(values) < _SEVERAL:
                 values.add(number)
-        places = tuple(place for place, values in enumerate(self._values) if len(values) >= _SEVERAL)
-        return () if places in self._refused else places
+        varying = tuple(number for number, values in enumerate(self._values) if len(values) >= _SEVERAL)
+        return () if varying in self._refused else varying
 
-    def refuse(self, places: tuple[int, ...]) -> None:
-        """Capture the function for each number from now on: it decides by one of them."""
-        self._refused.add(places)
+    def refuse(self, varying: tuple[int, ...]) -> None:
+        """Capture the function for each number from now on: it depends on one of them."""
+        self._refused.add(varying)
 
 
 class QuickCall:

@@ -74,23 +74,23 @@ class Static:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberLeaf(Static):
-    """The place of a Python number that may be another one at each call.
+    """A leaf for a Python number that varies from call to call.
 
-    value: what stands for it while the function is captured; place: among the numbers of a call
+    value: its stand-in while the function is captured; position: among the varying numbers
     """
 
-    place: int = 0
+    position: int = 0
 
     @classmethod
-    def at(cls, place: int, kind: type) -> "NumberLeaf":
-        """Return the place of a number of a class: int or float."""
-        return cls(HostNumber.argument(place, kind), kind, "", place)
+    def at(cls, position: int, class_: type) -> "NumberLeaf":
+        """Return the leaf of an int or a float."""
+        return cls(HostNumber.argument(position, class_), class_, "", position)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NumberLeaf) and (self.type, self.place) == (other.type, other.place)
+        return isinstance(other, NumberLeaf) and (self.type, self.position) == (other.type, other.position)
 
     def __hash__(self) -> int:
-        return hash((self.type, self.place))
+        return hash((self.type, self.position))
 
 
 def _number_kept(value: object) -> object:
@@ -293,13 +293,13 @@ def numbers_of(structure: Structure) -> list[Static]:
 
 def with_number_leaves(structure: Structure, varying: Collection[int]) -> Structure:
     """Return the structure with leaves in the place of the numbers that `varying` counts, see `numbers_of`."""
-    numbers, places = count(), count()
+    numbers, positions = count(), count()
 
     def changed(part: Structure) -> Structure:
         if isinstance(part, Branch):
             return replace(part, children=tuple([changed(child) for child in part.children]))
         if isinstance(part, Static) and part.type in (int, float) and next(numbers) in varying:
-            return NumberLeaf.at(next(places), part.type)
+            return NumberLeaf.at(next(positions), part.type)
         return part
 
     return changed(structure)
@@ -333,7 +333,7 @@ def static_objects(structure: Structure) -> list[object]:
 
 
 def number_places(structure: Structure) -> list[bool]:
-    """Return for each thing that a matcher appends whether it is a number."""
+    """Return a flag for each leaf that a matcher appends: whether it is a number."""
     if isinstance(structure, Branch):
         return [each for child in structure.children for each in number_places(child)]
     return [isinstance(structure, NumberLeaf)] if isinstance(structure, Leaf | NumberLeaf) else []

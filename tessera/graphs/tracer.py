@@ -191,7 +191,7 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
             hint="return values from the function instead of keeping them in variables outside of it",
         )
     if is_host_number(value):
-        if value.kind is int:
+        if value.class_ is int:
             raise NeedsNumber("an integer on its own is part of the program")
         alone = number_tracer(value, f32, trace)
         alone.weak = lambda dtype: number_tracer(value, dtype)

@@ -22,7 +22,7 @@ from tessera.runtime.streams.graph_capture import recording
 
 _ELEMENT: Final = 16
 """Bytes from one number to the next: loads of any dtype are aligned."""
-_MOST_PLACES: Final = 16
+_MOST_BUFFERS: Final = 16
 """Threads and streams that have memory for numbers."""
 _LINE: Final = 64
 """Bytes: arenas of the host begin where a cache line does."""
@@ -110,16 +110,18 @@ def supply_of(given: Operand[object], stream: int = 0) -> Supply:
 
 
 class NumberMemory:
-    """Takes numbers of the host to where the arrays of a call are: in one copy to their GPU, if they are on one.
+    """Copy Python numbers to the GPU that holds the arrays of a call; on the host they stay where they are.
 
-    dtypes: of the numbers.  PyTorch's streams live as long as the process: what has been copied in the order of one is
-    written again by the next call of the same thread there, after the kernels that read it.
+    dtypes: the element types of the numbers
+
+    PyTorch's streams live as long as the process.  So a buffer is kept for each thread and stream: the next copy on
+    that stream overwrites it after the kernels that read it.
     """
 
     def __init__(self, dtypes: Sequence[DType]) -> None:
         self._dtypes = tuple(dtypes)
         self._size = _ELEMENT * len(self._dtypes)
-        self._places: dict[tuple[int, int, int], tuple[int, tuple[object, ...]]] = {}
+        self._buffers: dict[tuple[int, int, int], tuple[int, tuple[object, ...]]] = {}
 
     def __call__(
         self, arrays: Sequence[object], elements: Sequence[AnyArray], *, kept: bool = False
@@ -136,7 +138,7 @@ class NumberMemory:
         first = next((each for each in arrays if is_array(each) and is_on_device(each)), None)
         if first is None:
             return elements
-        if is_jax(first):  # whose arrays never change, and whose streams are its own
+        if is_jax(first):  # JAX orders its work on streams of its own
             raise NeedsNumber("JAX has no memory that numbers could be copied to")
         device = device_of((first,)) or 0
         api = door.driver()
@@ -145,20 +147,20 @@ class NumberMemory:
             if api.capturing(stream):
                 raise NeedsNumber("launches are captured, with the numbers of this call")
             key = (get_ident(), device, stream)
-            place = None if kept else self._places.get(key)
-            if place is None:
-                place = self._place(first, stream)
+            buffer = None if kept else self._buffers.get(key)
+            if buffer is None:
+                buffer = self._allocate(first, stream)
                 if is_torch(first) and not kept:
-                    if len(self._places) >= _MOST_PLACES:
-                        self._places.clear()
-                    self._places[key] = place
+                    if len(self._buffers) >= _MOST_BUFFERS:
+                        self._buffers.clear()
+                    self._buffers[key] = buffer
             packed = np.zeros(self._size, np.uint8)
             for number, element in enumerate(elements):
                 packed[_ELEMENT * number :][: element.nbytes].view(element.dtype)[0] = element
-            api.send(place[0], packed, stream)
-        return place[1]
+            api.send(buffer[0], packed, stream)
+        return buffer[1]
 
-    def _place(self, like: object, stream: int) -> tuple[int, tuple[object, ...]]:
+    def _allocate(self, like: object, stream: int) -> tuple[int, tuple[object, ...]]:
         """Return the address of new memory, and the arrays without axes in it."""
         supply = supply_of(operand(like, "a number"), stream)
         memory = supply.array(Tensor(BY_NAME["u8"], (self._size,)), "numbers")

@@ -30,35 +30,35 @@ def _needed() -> NeedsNumber:
 
 
 class HostNumber:
-    """A number that Python computes from numbers of a call.  It is an instance of `int` or `float` to `isinstance`.
+    """A lazy Python number, computed from the varying arguments at each call.  `isinstance` takes it for int or float.
 
-    kind: int or float; evaluate: gives it for the numbers of a call
+    class_: int or float; evaluate: computes it from the arguments
     """
 
-    __slots__ = ("evaluate", "kind")
+    __slots__ = ("class_", "evaluate")
     __array_ufunc__ = None
     """NumPy's arrays leave arithmetic with it to this class, which refuses it: they would make arrays of objects."""
 
-    def __init__(self, kind: type, evaluate: Evaluate) -> None:
-        self.kind = kind
+    def __init__(self, class_: type, evaluate: Evaluate) -> None:
+        self.class_ = class_
         self.evaluate = evaluate
 
     @staticmethod
-    def argument(place: int, kind: type) -> "HostNumber":
-        """Return the number at a place among those of a call."""
-        return HostNumber(kind, operator.itemgetter(place))
+    def argument(position: int, class_: type) -> "HostNumber":
+        """Return the stand-in for a varying argument."""
+        return HostNumber(class_, operator.itemgetter(position))
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - code asks isinstance(x, float)
-        return self.kind
+        return self.class_
 
     def _with(self, other: object, apply: Callable[[Number, Number], Number], *, exact: bool, swapped: bool) -> object:
         """Note an operation of two numbers.  exact: whether two integers give an integer."""
         if type(other) is HostNumber:
-            second, kind = other.evaluate, other.kind
+            second, class_ = other.evaluate, other.class_
         elif type(other) in _PLAIN:
             value: Number = other  # pyright: ignore[reportAssignmentType] - an int or a float, as the line above asks
-            second, kind = _constant(value), type(other)
+            second, class_ = _constant(value), type(other)
         elif isinstance(other, np.generic | np.ndarray | bool):
             raise _needed()
         else:
@@ -66,12 +66,12 @@ class HostNumber:
         first = self.evaluate
         if swapped:
             first, second = second, first
-        both = exact and self.kind is int and kind is int
+        both = exact and self.class_ is int and class_ is int
         return HostNumber(int if both else float, lambda numbers: apply(first(numbers), second(numbers)))
 
     def _alone(self, apply: Callable[[Number], Number]) -> "HostNumber":
         evaluate = self.evaluate
-        return HostNumber(self.kind, lambda numbers: apply(evaluate(numbers)))
+        return HostNumber(self.class_, lambda numbers: apply(evaluate(numbers)))
 
     def __add__(self, other: object) -> object:
         return self._with(other, operator.add, exact=True, swapped=False)
@@ -99,12 +99,12 @@ class HostNumber:
 
     def __pow__(self, other: object) -> object:
         # Python's power of integers may be a float, and that of a negative float a complex number.
-        if self.kind is float and (type(other) is int or (type(other) is HostNumber and other.kind is int)):
+        if self.class_ is float and (type(other) is int or (type(other) is HostNumber and other.class_ is int)):
             return self._with(other, _power, exact=False, swapped=False)
         raise _needed()
 
     def __rpow__(self, other: object) -> object:
-        if type(other) is float and (other > 0 or self.kind is int):
+        if type(other) is float and (other > 0 or self.class_ is int):
             return self._with(other, _power, exact=False, swapped=True)
         if type(other) in (int, float):
             raise _needed()
@@ -142,7 +142,7 @@ def _power(one: Number, other: Number) -> Number:
 
 
 def is_host_number(value: object) -> TypeGuard[HostNumber]:
-    """Return whether `value` stands for a number of a call."""
+    """Return whether `value` is a lazy number."""
     return type(value) is HostNumber
 
 
@@ -154,7 +154,7 @@ class NumberInput:
     dtype: DType
 
     def element(self, numbers: Sequence[Number]) -> np.ndarray:
-        """Return the number of a call as an array without axes, rounded as a literal is.  Raises OperandMismatch."""
+        """Compute the number, and round it as a literal is rounded.  Raises OperandMismatch."""
         value = literal(self.number.evaluate(numbers), self.dtype).value
         if -1.0 < value < 1.0:  # most are: the context costs as much as all else
             return np.asarray(value).astype(self.dtype.numpy)

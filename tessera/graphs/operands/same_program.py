@@ -1,7 +1,7 @@
 """Compare a graph whose inputs are numbers of the host with the graph for some of these numbers: one program?
 
 Code that asks `type(x) is float` goes another way for what stands for a number, without asking the number.  So a
-capture that takes numbers is compared, with the numbers of a call in their places, with a capture for these numbers.
+capture that takes numbers is compared with a capture that has the numbers of one call as literals.
 """
 
 from collections.abc import Hashable, Mapping
@@ -30,9 +30,10 @@ def same_program(general: Graph, numbers: Mapping[Value, Number], exact: Graph) 
 
 @dataclass(eq=False)
 class _Program:
-    """A graph as rows of numbers: those of equal terms are equal.
+    """A graph as rows of integers; equal terms have equal integers (hash consing).
 
-    terms: numbers of terms, shared by the graphs that are compared; constants: terms of values that are numbers
+    terms: the integer of each term, shared by both graphs; constants: the terms of values that are literals
+    value_numbers: the integers of all other values
     """
 
     graph: Graph
@@ -40,14 +41,14 @@ class _Program:
     numbers: Mapping[Value, Number] = field(default_factory=dict[Value, Number])
     rows: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
     constants: dict[Value, int] = field(default_factory=dict[Value, int])
-    places: dict[Value, int] = field(default_factory=dict[Value, int])
+    value_numbers: dict[Value, int] = field(default_factory=dict[Value, int])
 
     def __post_init__(self) -> None:
         for value in self.graph.inputs:
             if value in self.numbers:
                 self.constants[value] = self._constant(self.numbers[value], value.type.dtype)
             else:
-                self.places[value] = len(self.places)
+                self.value_numbers[value] = len(self.value_numbers)
         for node in self.graph.nodes:
             self._add(node)
         self.outputs = [self._operand(value) for value in self.graph.outputs]
@@ -63,7 +64,7 @@ class _Program:
     def _operand(self, value: Value) -> tuple[str, int]:
         if value in self.constants:
             return "number", self.constants[value]
-        return "value", self.places[value]
+        return "value", self.value_numbers[value]
 
     def _add(self, node: Node) -> None:
         operands = node.operands
@@ -75,7 +76,7 @@ class _Program:
             term = self._map(node)
             labels = zip(operands, labels_of(node.attributes["axes"]), strict=True)
             # A map takes its operands in any order.
-            axes = [(self.places[value], *each) for value, each in labels if value not in self.constants]
+            axes = [(self.value_numbers[value], *each) for value, each in labels if value not in self.constants]
             if not axes:
                 self.constants[node.result] = term
                 return
@@ -86,7 +87,7 @@ class _Program:
             row = (node.op, node.body, tuple(map(self._operand, operands)), sorted(node.attributes.items()))
         self.rows.append((*row, tuple(value.type for value in node.results)))
         for value in node.results:
-            self.places[value] = len(self.places)
+            self.value_numbers[value] = len(self.value_numbers)
 
     def _map(self, node: Node) -> int:
         """Return the term of a map's body, of its operands."""

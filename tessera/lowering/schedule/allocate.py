@@ -31,21 +31,21 @@ class _FreeList:
         """Return the place of the first block that is large enough, and take it from there."""
         blocks = enumerate(zip(self.starts, self.ends, strict=True))
         number = next(number for number, (start, end) in blocks if end - start >= size)
-        place = self.starts[number]
+        offset = self.starts[number]
         self.starts[number] += size
         if self.starts[number] == self.ends[number]:
             del self.starts[number], self.ends[number]
-        return place
+        return offset
 
-    def free(self, place: int, size: int) -> None:
+    def free(self, offset: int, size: int) -> None:
         """Give a block back, joined with the free ones beside it."""
-        number = bisect_left(self.starts, place)
-        self.starts.insert(number, place)
-        self.ends.insert(number, place + size)
-        for left in (number, number - 1):
-            if 0 <= left < len(self.starts) - 1 and self.ends[left] == self.starts[left + 1]:
-                self.ends[left] = self.ends[left + 1]
-                del self.starts[left + 1], self.ends[left + 1]
+        number = bisect_left(self.starts, offset)
+        self.starts.insert(number, offset)
+        self.ends.insert(number, offset + size)
+        for block in (number, number - 1):
+            if 0 <= block < len(self.starts) - 1 and self.ends[block] == self.starts[block + 1]:
+                self.ends[block] = self.ends[block + 1]
+                del self.starts[block + 1], self.ends[block + 1]
 
 
 def allocate(plan: Plan) -> tuple[Buffer, ...]:
@@ -57,10 +57,10 @@ def allocate(plan: Plan) -> tuple[Buffer, ...]:
     ending: defaultdict[int, list[Buffer]] = defaultdict(list)
     arena = _FreeList()
     for number, group in enumerate(plan.groups):
-        for each in ending.pop(number - 1, ()):
-            alive.discard(each.value)
-            if each.value not in overwritten:
-                arena.free(each.offset, each.bytes)
+        for buffer in ending.pop(number - 1, ()):
+            alive.discard(buffer.value)
+            if buffer.value not in overwritten:
+                arena.free(buffer.offset, buffer.bytes)
         dying = list(ending[number])
         for value in group.outputs if _has_buffers(group) else ():
             if value in kept or value in plan.aliases or not value.type.bytes:

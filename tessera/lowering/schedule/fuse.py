@@ -180,8 +180,8 @@ class Fuser:
             if value not in draft.reads and (producer is None or self.home.get(producer) is not draft):
                 return False
         first, *others = node.operands
-        places = [draft.axes.find((first, axis)) for axis in range(len(first.type.shape))]
-        return all(draft.axes.find((value, axis)) == place for value in others for axis, place in enumerate(places))
+        classes = [draft.axes.find((first, axis)) for axis in range(len(first.type.shape))]
+        return all(draft.axes.find((value, axis)) == one for value in others for axis, one in enumerate(classes))
 
     def _start(self, node: Node, sources: set[int]) -> Draft:
         draft = self.home[node] = Draft(next(self._numbers))

@@ -181,18 +181,18 @@ class Regrouper(Fuser):
 
     def _nearest_before(self, number: int) -> list[int]:
         """Return the groups that one needs, the nearest first: as many as are tried as one loop with it."""
-        found: list[int] = []
+        nearest_first: list[int] = []
         seen = {number}
         waiting = [-source for source in self.order.sources(number)]
         heapify(waiting)
-        while waiting and len(found) < MOST_PRODUCERS:
+        while waiting and len(nearest_first) < MOST_PRODUCERS:
             nearest = -heappop(waiting)
             if nearest not in seen:
                 seen.add(nearest)
-                found.append(nearest)
+                nearest_first.append(nearest)
                 for source in self.order.sources(nearest) - seen:
                     heappush(waiting, -source)
-        return found
+        return nearest_first
 
     def _absorb_products(self) -> None:
         """Join a product with the reductions that alone read it, in one loop: the logits of a loss are not stored."""

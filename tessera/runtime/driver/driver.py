@@ -213,8 +213,8 @@ class Driver(Calls):
         with self.relaxed():
             for release in CACHES:
                 release()
-            for each in {0, stream}:  # which memory was given back in the order of
-                self.wait(each)
+            for releasing in {0, stream}:  # memory was freed in the order of these streams
+                self.wait(releasing)
             self.trim()
             default = self._call("cuDeviceGetDefaultMemPool", self._call("cuDeviceGet", self.device()))
             self._call("cuMemPoolTrimTo", default, 0)

@@ -84,10 +84,10 @@ def _phase_bytes(artifact: Artifact, shapes: Sequence[tuple[int, ...]]) -> int:
     padded = {slot.parameter for slot in artifact.slots if slot.tensor_map and slot.tensor_map.padded_rows}
     copies = 0
     for number in padded:
-        kind = artifact.bindings[number].type
-        assert isinstance(kind, Array)
+        array = artifact.bindings[number].type
+        assert isinstance(array, Array)
         if 0 not in shapes[number]:
-            copies += PaddedRows.of(shapes[number], kind.dtype.numpy.itemsize).bytes
+            copies += PaddedRows.of(shapes[number], array.dtype.numpy.itemsize).bytes
     return copies + sum(slot.bytes for slot in artifact.slots if slot.kind == "workspace")
 
 

@@ -35,7 +35,7 @@ def test_arithmetic_is_pythons(name: str, one: float, other: float):
     want = operation(one, other)
     for number in (operation(a, b), operation(a, other), operation(one, b)):
         got = value(number, one, other)
-        assert type(got) is type(want) is number.kind
+        assert type(got) is type(want) is number.class_
         assert (got, math.copysign(1, got)) == (want, math.copysign(1, want))
 
 
