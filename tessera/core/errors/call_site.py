@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import linecache
 import sys
+import sysconfig
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from tessera.core.errors.base import TesseraError
 
 _HERE: Final = Path(__file__).resolve().parents[3]
 _OURS: Final = (*(str(_HERE / name) + "/" for name in ("tessera", "tessera_magics")), contextlib.__file__, "<frozen")
+_INSTALLED: Final = tuple({sysconfig.get_path(kind) + "/" for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
 _MOST_KNOWN: Final = 4096
 _KNOWN: Final[dict[tuple[CodeType, int], Span]] = {}
 """Places that were asked for, by the code and the instruction."""
@@ -25,10 +27,14 @@ Mistake = TypeVar("Mistake", bound=TesseraError)
 
 
 def at_call(error: Mistake) -> Mistake:
-    """Give `error` the place of the call that led here, where it has none and the text of the call is known."""
+    """Give `error` the place in the user's text that led to it, where it has none and that text is known.
+
+    That is the line of a function of the user's through which a caught error came, such as one that is captured, or
+    else the call that led here.
+    """
     if error.span != NOWHERE:
         return error
-    error.span, source = call_place()
+    error.span, source = _raised_place(error) or call_place()
     if source is not None:
         error.with_source(source)
     return error
@@ -37,11 +43,29 @@ def at_call(error: Mistake) -> Mistake:
 def call_place() -> tuple[Span, Source | None]:
     """Return the place in the user's text of the call that led here, and that text; NOWHERE where it is not known."""
     frame = _users_frame(inspect.currentframe())
-    if frame is None:
-        return NOWHERE, None
+    return (NOWHERE, None) if frame is None else _place(frame, frame.f_lasti)
+
+
+def _raised_place(error: TesseraError) -> tuple[Span, Source | None] | None:
+    """Return the innermost place in the user's text on the way that an error has come so far; None without one.
+
+    Code that Python generates, and that of installed packages, such as a library that calls back, is not the user's.
+    """
+    step, place = error.__traceback__, None
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        if not _is_ours(name) and not _is_installed(name):
+            found = _place(step.tb_frame, step.tb_lasti)
+            place = found if found[1] is not None else place
+        step = step.tb_next
+    return place
+
+
+def _place(frame: FrameType, instruction: int) -> tuple[Span, Source | None]:
+    """Return the place of an instruction of a frame, and the text that it is in."""
     name = frame.f_code.co_filename
     lines = linecache.getlines(name, frame.f_globals)
-    span = _span(frame, lines)
+    span = _span(frame.f_code, instruction, lines)
     return (NOWHERE, None) if span is None else (span, Source(name, "".join(lines), 1, cell_label(name)))
 
 
@@ -56,7 +80,7 @@ def call_span() -> Span:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
         lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-        found = _KNOWN[key] = _span(frame, lines) or NOWHERE
+        found = _KNOWN[key] = _span(frame.f_code, frame.f_lasti, lines) or NOWHERE
     return found
 
 
@@ -83,9 +107,14 @@ def _is_ours(name: str) -> bool:
     return name.startswith(_OURS)
 
 
-def _span(frame: FrameType, lines: list[str]) -> Span | None:
-    """The call that `frame` is in; Python counts columns in bytes of UTF-8."""
-    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+@lru_cache(_MOST_KNOWN)
+def _is_installed(name: str) -> bool:
+    return name.startswith(_INSTALLED)
+
+
+def _span(code: CodeType, instruction: int, lines: list[str]) -> Span | None:
+    """Return the place of an instruction; Python counts columns in bytes of UTF-8."""
+    positions = list(code.co_positions())[instruction // 2]
     line, end_line, column, end_column = positions
     if line is None or end_line is None or column is None or end_column is None or not 1 <= line <= len(lines):
         return None
@@ -95,7 +124,7 @@ def _span(frame: FrameType, lines: list[str]) -> Span | None:
     def characters(number: int, count: int) -> int:
         return len(lines[number - 1].encode()[:count].decode(errors="ignore")) + 1
 
-    return Span(frame.f_code.co_filename, line, characters(line, column), end_line, characters(end_line, end_column))
+    return Span(code.co_filename, line, characters(line, column), end_line, characters(end_line, end_column))
 
 
 def cell_label(name: str) -> str:

@@ -54,6 +54,17 @@ def test_a_place_that_is_known_stays():
     assert at_call(mistake).span.line == 3
 
 
+def test_a_mistake_that_was_caught_has_the_place_where_it_was_raised():
+    def given_to_the_library() -> None:
+        raise BadSetting("no")
+
+    with pytest.raises(BadSetting) as caught:
+        given_to_the_library()
+    placed = at_call(caught.value)
+    assert "def given_to_the_library" in linecache.getline(__file__, placed.span.line - 1)
+    assert 'raise BadSetting("no")' in str(placed)
+
+
 def test_files_are_no_cells():
     assert cell_label(__file__) == ""
 
