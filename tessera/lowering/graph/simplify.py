@@ -8,11 +8,12 @@ once; sums of nothing are numbers, products of which nothing is summed are maps;
 back to the one that was there, and nodes that no output needs, go away.
 """
 
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tessera.core.base.dtypes import DType
-from tessera.core.graph.expr import Apply, Argument, Expr, Literal, Number, apply, cast
+from tessera.core.base.dtypes import DType, boolean
+from tessera.core.graph.expr import Apply, Argument, Expr, Literal, Number, apply, arguments, cast, fold, substitute
 from tessera.core.graph.graph import Body, Graph, Node, Value
 from tessera.core.graph.index_maps import IndexMap, compose, is_reshape, nests, orienting, reshape
 from tessera.core.graph.infer import labels_of, numbers
@@ -162,13 +163,13 @@ class _Simplifier:
         return None if places is None else (source, places)
 
     def _map(self, node: Node, operands: list[Value]) -> None:
-        body, axes = node.expr, list(labels_of(node.attributes["axes"]))
+        body, operands, axes = self._without_ones(node.expr, operands, labels_of(node.attributes["axes"]))
         if isinstance(body, Argument) and operands[body.number].type == node.result.type:
             straight = axes[body.number] == tuple(range(len(node.result.type.shape)))
             if straight and node.result not in self.graph.outputs:
                 self.rewriter.replace(node, operands[body.number])
                 return
-        if (source := self._converted_back(node, operands)) is not None:
+        if body is node.expr and (source := self._converted_back(node, operands)) is not None:
             self.rewriter.replace(node, source)
             return
         shape = numbers(node.attributes["shape"])
@@ -181,6 +182,25 @@ class _Simplifier:
                 operands[place], inner = found
                 axes[place] = tuple(axes[place][axis] for axis in inner)
         self._keep(node, operands, {**node.attributes, "axes": tuple(axes)}, body)
+
+    def _without_ones(
+        self, body: Expr, operands: Sequence[Value], axes: Sequence[tuple[int, ...]]
+    ) -> tuple[Expr, list[Value], list[tuple[int, ...]]]:
+        """Leave out factors that are 1 everywhere, as the derivative of a sum is: no array of ones is made."""
+        ones = [place for place, operand in enumerate(operands) if self._is_one(operand)]
+        if not ones:
+            return body, list(operands), list(axes)
+        literals: dict[int, Expr] = {place: _one(operands[place].type.dtype) for place in ones}
+        body = _without_factor_one(substitute(body, literals))
+        used = arguments(body)
+        renumbered: dict[int, Expr] = {n: Argument(new, operands[n].type.dtype) for new, n in enumerate(used)}
+        return substitute(body, renumbered), [operands[n] for n in used], [axes[n] for n in used]
+
+    def _is_one(self, value: Value) -> bool:
+        maker = self.makers.get(value)
+        if maker is None or maker.op != "map" or maker.operands:
+            return False
+        return _without_factor_one(maker.expr) == _one(value.type.dtype)
 
     def _converted_back(self, node: Node, operands: Sequence[Value]) -> Value | None:
         """Return what a conversion to a shorter float is of, where that was only widened before."""
@@ -340,6 +360,29 @@ def _together(outer: IndexMap, inner: IndexMap, shape: Sequence[int]) -> IndexMa
     together = compose(outer, inner)
     straight = is_reshape(inner, shape) and is_reshape(outer, inner.shape)
     return reshape(shape, outer.shape) if together is None and straight and nests(shape, outer.shape) else together
+
+
+def _holds_numbers(dtype: DType) -> bool:
+    return dtype != boolean and not dtype.is_storage
+
+
+def _one(dtype: DType) -> Literal:
+    return Literal(1.0 if dtype.is_float else 1, dtype)
+
+
+def _without_factor_one(body: Expr) -> Expr:
+    """Return a body without conversions of 1, and without factors that are 1: no bit changes."""
+
+    def node(each: Apply, *operands: Expr) -> Expr:
+        if each.opcode == "cast" and operands[0] == _one(operands[0].dtype) and _holds_numbers(each.dtype):
+            return _one(each.dtype)
+        factors = operands if each.opcode == "mul" else ()
+        for factor, other in zip(factors, factors[::-1], strict=True):
+            if factor == _one(factor.dtype):
+                return other
+        return Apply(each.opcode, operands, each.dtype, each.predicate)
+
+    return typing.cast("Expr", fold(body, lambda leaf: leaf, node))
 
 
 def _conversion(node: Node) -> Expr | None:

@@ -47,6 +47,28 @@ def test_every_output_is_an_array_of_its_own():
     assert not any(np.shares_memory(a, b) for n, a in enumerate(arrays) for b in arrays[:n])
 
 
+@pytest.mark.parametrize("dtype", [f32, bf16, f64, i32], ids=str)
+def test_factors_that_are_one_everywhere(dtype: DType):
+    """The derivative of a sum of products: an array of ones that is converted and multiplied with."""
+
+    def make(b: GraphBuilder, x: Value) -> tuple[Value, ...]:
+        wide = f32 if dtype == bf16 else dtype
+        ones = b.cast(b.full(1.0 if dtype.is_float else 1, wide, (5, 3)), dtype)
+        product = b.binary("mul", b.cast(x, wide), b.cast(ones, wide))
+        return b.unary("neg", b.cast(product, dtype)), b.binary("add", x, ones)
+
+    found = same_bits(graph_of(make, (dtype, (5, 3))))
+    assert ops(found) == ["map", "map"]
+    assert [node.operands for node in found.nodes] == [found.inputs, found.inputs]
+
+
+def test_factors_of_other_numbers_stay():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        return b.binary("mul", x, b.full(2.0, f32, (5, 3)))
+
+    assert ops(same_bits(graph_of(make, (f32, (5, 3))))) == ["map", "map"]
+
+
 def test_views_of_views_are_one_view():
     def make(b: GraphBuilder, x: Value) -> Value:
         part = b.view(x, window((8, 9), (1, 2), (1, 3), (6, 2)))
