@@ -10,7 +10,7 @@ from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import working
 from tessera.graphs.trace import trace_of
-from tessera.graphs.tracer import as_tracer, contraction, indices
+from tessera.graphs.tracer import Tracer, as_tracer, contraction, indices
 from tessera.ops.definitions.arrays import arange
 from tessera.ops.definitions.floats import widened
 
@@ -37,22 +37,31 @@ def softmax_safe(x: Array, axis: int = -1) -> Array:
 def logsumexp(x: Array, axis: int = -1, *, keepdims: bool = False) -> Array:
     """Return log(sum(exp(x))) along an axis, relative to the maximum."""
     wide, dtype = widened(x)
-    top = wide.max(axis, keepdims=True)
-    total = tracer.unary("exp", wide - top).sum(axis, keepdims=True)  # as softmax has it, so that both share a loop
-    # An infinite maximum is the result, where inf - inf is none; NaN stays NaN.  As numbers, not as the maximum itself:
-    # the result does not depend on what is subtracted, which spares the derivative of the maximum.
-    result = top + tracer.unary("log", total)
-    for extreme in (-math.inf, math.inf):
-        result = tracer.select(top == extreme, extreme, result)
-    made = result.astype(dtype)
+    top, _, log_total = _relative_to_maximum(wide, axis)
+    # As a number, not as the maximum itself: the result does not depend on what is subtracted, which spares the
+    # derivative of the maximum.
+    made = tracer.select(top == -math.inf, -math.inf, top + log_total).astype(dtype)
     return made if keepdims else made.reshape(*(e for n, e in enumerate(made.shape) if n != axis % made.ndim))
+
+
+def _relative_to_maximum(x: Tracer, axis: int) -> tuple[Tracer, Tracer, Tracer]:
+    """Return the maximum along an axis, x less it, and log(sum(exp(x - max))), infinite where the maximum is +inf."""
+    top = x.max(axis, keepdims=True)
+    shifted = x - top
+    total = tracer.unary("exp", shifted).sum(axis, keepdims=True)  # as softmax has it, so that both share a loop
+    # inf - inf is NaN; NaN stays NaN.
+    return top, shifted, tracer.select(top == math.inf, math.inf, tracer.unary("log", total))
 
 
 @operator("log_softmax")
 def log_softmax(x: Array, axis: int = -1) -> Array:
-    """Return x - logsumexp(x) along an axis; computed in f32, rounded once."""
+    """Return x - logsumexp(x) along an axis; computed in f32, rounded once.
+
+    As (x - max) - log(sum(exp(x - max))): x less a large logsumexp would lose the digits of what is small.
+    """
     wide, dtype = widened(x)
-    return (wide - logsumexp(wide, axis, keepdims=True)).astype(dtype)
+    _, shifted, log_total = _relative_to_maximum(wide, axis)
+    return (shifted - log_total).astype(dtype)
 
 
 @operator("split_qkv")
@@ -165,7 +174,10 @@ def mse(prediction: Array, target: Array) -> Array:
 
 @operator("cross_entropy")
 def cross_entropy(logits: Array, target: Array) -> Array:
-    """Return the mean of logsumexp(logits) - logits[target]: logits [..., classes], target integers [...]."""
+    """Return the mean of logsumexp(logits) - logits[target]: logits [..., classes], target integers [...].
+
+    As log(sum(exp(logits - max))) + (max - logits[target]), which keeps the digits of a small loss of large logits.
+    """
     trace = trace_of(logits, target)
     given, wanted = as_tracer(logits, trace), as_tracer(target, trace)
     if not given.ndim:
@@ -176,8 +188,9 @@ def cross_entropy(logits: Array, target: Array) -> Array:
         )
     wide, _ = widened(given)
     hit = arange(given.shape[-1]) == wanted.astype(i64)[..., None]
-    chosen = tracer.select(hit, wide, 0.0).sum(-1)
-    return (logsumexp(wide) - chosen).mean()
+    chosen = tracer.select(hit, wide, 0.0).sum(-1, keepdims=True)
+    top, _, log_total = _relative_to_maximum(wide, -1)
+    return (log_total + (top - chosen)).mean()
 
 
 @operator("embedding")

@@ -40,6 +40,35 @@ def test_softmax_and_its_logarithms(axis: int, dtype: str):
     close(everywhere(lambda x: op.log_softmax(x, axis), x), wide - np.expand_dims(total, axis), TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("shift", [0.0, 1000.0, -1e6, 3e37])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_logarithms_of_softmax_keep_their_digits_far_from_zero(dtype: str, shift: float):
+    x = (drawn((6, 9), FLOATS[dtype], low=-4, high=4).astype(np.float64) + shift).astype(FLOATS[dtype])
+    wide = x.astype(np.longdouble)
+    shifted = wide - wide.max(-1, keepdims=True)
+    logarithms = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    got = everywhere(op.log_softmax, x).astype(np.float64)
+    np.testing.assert_allclose(got, logarithms.astype(np.float64), rtol=TOLERANCE[dtype], atol=4 * 2.0**-24)
+    target = np.arange(6) % 9
+    want = float(-logarithms[np.arange(6), target].mean())
+    loss = everywhere(op.cross_entropy, x.astype(np.float64 if dtype == "f64" else np.float32), target)
+    np.testing.assert_allclose(loss, want, rtol=4e-6)
+
+
+def test_a_small_loss_of_large_logits():
+    x = np.array([[1000.0, 995.0]], np.float32)
+    np.testing.assert_allclose(everywhere(op.cross_entropy, x, np.array([0])), np.log1p(np.exp(-5.0)), rtol=1e-6)
+    slope = tessera.grad(lambda x: op.cross_entropy(x, np.array([0])))(x)
+    np.testing.assert_allclose(slope, [[-np.exp(-5) / (1 + np.exp(-5)), np.exp(-5) / (1 + np.exp(-5))]], rtol=1e-5)
+
+
+def test_logarithms_of_softmax_beside_infinities():
+    x = np.array([[-math.inf, 0.0, 1.0], [math.inf, 0.0, 1.0], [math.nan, 0.0, 1.0]], np.float32)
+    want = [[-math.inf, -1.3132617, -0.3132617], [math.nan, -math.inf, -math.inf], [math.nan] * 3]
+    np.testing.assert_allclose(everywhere(op.log_softmax, x), want, rtol=1e-6)
+    np.testing.assert_allclose(everywhere(op.logsumexp, x), [1.3132617, math.inf, math.nan], rtol=1e-6)
+
+
 @settings(max_examples=8)
 @given(
     shape=st.lists(st.integers(1, 20), min_size=1, max_size=3).map(tuple), dtype=st.sampled_from(sorted(FLOATS)),
