@@ -22,6 +22,7 @@ from tessera.frontend.syntax.declarations import STORE
 from tessera.frontend.syntax.source_file import read_cell
 from tessera.kernels.kernel import Kernel
 from tessera.ops import op
+from tessera.ops.elementary.universal import NUMPY_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,12 @@ class CellRun:
 def language_names() -> dict[str, object]:
     """Return every name that a cell may use without importing it.
 
-    These are the language's, those of decorators, and the operators, but for `op.sum` and others that Python has too.
+    These are the language's, those of decorators, and the operators, but for `op.sum` and others that Python has too,
+    and for `op.add` and others under NumPy's names for Python's operators.
     """
     autotune = importlib.import_module("tessera.tuning.autotune")  # as late as the package itself loads it
-    operators = {name: getattr(op, name) for name in op.__all__ if not hasattr(builtins, name)}
+    named = [name for name in op.__all__ if not hasattr(builtins, name) and name not in NUMPY_NAMES]
+    operators = {name: getattr(op, name) for name in named}
     formats = {name: each for name, each in FORMATS.items() if name not in LANGUAGE} | ALIASES
     own: dict[str, object] = {
         **formats, "accum": accum, "round": round_, "rounding": rounding, "scale": scale,

@@ -9,7 +9,7 @@ from types import MethodType
 from typing import Final, Generic, ParamSpec, Self, TypeVar, cast, get_args
 
 from tessera.core.arrays.array_methods import Array
-from tessera.core.arrays.keywords import require_parameters
+from tessera.core.arrays.keywords import Parameters
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call, function_source
@@ -83,17 +83,6 @@ def capture(
         return Captured(trace.finish(name, outputs), returns, tuple(trace.captured), tuple(trace.numbers))
 
 
-def parameter_names(function: Callable[..., object]) -> tuple[str, ...] | None:
-    """Return the names that a function takes arguments by; None where it takes any."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a builtin
-        return None
-    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
-        return None
-    return tuple([each.name for each in parameters if each.kind is not inspect.Parameter.POSITIONAL_ONLY])
-
-
 class GraphFunction(Generic[P, R]):
     """A function whose operators are captured as one graph.
 
@@ -117,7 +106,7 @@ class GraphFunction(Generic[P, R]):
         self._symbolic: OrderedDict[object, SymbolicPlans] = OrderedDict()
         self._lock = threading.RLock()
         self._last: Ready | None = None
-        self._text, self._parameters = text_of(function), parameter_names(function)
+        self._text, self._parameters = text_of(function), Parameters.of(function)
         functools.update_wrapper(self, function, updated=())  # a wrapped graph keeps its state to itself
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
@@ -156,18 +145,19 @@ class GraphFunction(Generic[P, R]):
         self, arguments: Sequence[object], keywords: Mapping[str, object], leaves: list[object]
     ) -> Structure:
         """Append the arrays of a call to `leaves`, and return where they stood."""
-        if keywords:
-            self._require_parameters(keywords)
+        self._require_parameters(arguments, keywords)
         return flatten((tuple(arguments), keywords), leaves)
 
-    def _require_parameters(self, keywords: Mapping[str, object]) -> None:
-        """Raise ArgumentCount for an unknown keyword."""
+    def _require_parameters(self, arguments: Sequence[object], keywords: Mapping[str, object]) -> None:
+        """Raise ArgumentCount for an unknown keyword; of an operator, for missing and further arguments, too."""
         if self._parameters is not None:
-            require_parameters(self.name, self._parameters, keywords)
+            self._parameters.require_keywords(self.name, keywords)
+            if self.is_operator:  # Python says it of a function of the user's
+                self._parameters.require_arguments(self.name, len(arguments), keywords)
 
     def _inline(self, leaves: Sequence[object], /, *arguments: P.args, **keywords: P.kwargs) -> R:
         try:
-            self._require_parameters(keywords)
+            self._require_parameters(arguments, keywords)
             trace = trace_of()
             with trace.operator(self.name):
                 given, named = as_declared(self.function, arguments, keywords, trace)
@@ -186,7 +176,8 @@ class GraphFunction(Generic[P, R]):
 
     def _weaken(self, result: Tracer, arguments: Sequence[object], keywords: Mapping[str, object]) -> None:
         """Make the result of an operator of Python numbers alone weak; see `operands.weak`."""
-        named = dict(zip(self._parameters or (), arguments, strict=False)) | dict(keywords)
+        names = self._parameters.ordered if self._parameters else ()
+        named = dict(zip(names, arguments, strict=False)) | dict(keywords)
         numbers = {name: named[name] for name in self._operands if is_weak(named.get(name))}
 
         def compute(dtype: DType) -> Tracer:

@@ -223,7 +223,7 @@ def indices(value: object, trace: Trace | None = None) -> Tracer:
 
 def gather(values: Tracer, picked: object, axis: int) -> Tracer:
     """Pick elements along an axis; negative indices count from its end, and those outside give 0."""
-    index, extent = indices(picked, values.trace), values.shape[axis]
+    index, extent = _picked(picked, values.shape[axis], values.trace), values.shape[axis]
     if index.dtype.kind == "int":
         index = index.astype(i64) if is_outside(extent, index.dtype) else index
         index = select(index < 0, index + extent, index)
@@ -250,16 +250,16 @@ def gather_several(values: Tracer, picked: Sequence[Tracer], axes: Sequence[int]
 
 def _picked(entry: object, size: int, trace: Trace) -> Tracer:
     """Return an index array, or a list of integers, as a value of the graph."""
-    numbers = listed_indices(entry, size)
-    if numbers is None:
+    listed = listed_indices(entry, size)
+    if listed is None:
         return indices(entry, trace)
-    if len(numbers) > _LISTED:
-        return as_tracer(np.asarray(numbers), trace)
-    position = Tracer(trace, trace.builder.iota(len(numbers)))
+    if len(listed.numbers) > _LISTED:
+        return as_tracer(np.asarray(listed.numbers).reshape(listed.shape), trace)
+    position = Tracer(trace, trace.builder.iota(len(listed.numbers)))
     index = position * 0
-    for number, value in enumerate(numbers):
+    for number, value in enumerate(listed.numbers):
         index = index if value == 0 else select(position == number, value, index)
-    return index
+    return index.reshape(*listed.shape)
 
 
 def binary(opcode: str, left: object, right: object) -> Tracer:

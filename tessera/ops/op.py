@@ -68,9 +68,7 @@ from tessera.ops.definitions.control import cond, scan, while_
 from tessera.ops.definitions.decompositions import cholesky, svd, triangular_solve
 from tessera.ops.definitions.einsum import einsum
 from tessera.ops.definitions.elementwise import (
-    absolute as abs,  # noqa: A004
-)
-from tessera.ops.definitions.elementwise import (
+    absolute,
     ceil,
     clip,
     cos,
@@ -91,6 +89,9 @@ from tessera.ops.definitions.elementwise import (
     tanh,
     trunc,
     where,
+)
+from tessera.ops.definitions.elementwise import (
+    absolute as abs,  # noqa: A004
 )
 from tessera.ops.definitions.elementwise import (
     round_ as round,  # noqa: A004
@@ -162,6 +163,62 @@ from tessera.ops.definitions.spectral import fft, fft2d, ifft, ifft2d, rfft
 from tessera.ops.definitions.sums import cumsum, scatter_add
 from tessera.ops.elementary.inverse_hyperbolic import arccosh, arcsinh, arctanh
 from tessera.ops.elementary.inverse_trigonometric import arccos, arcsin, arctan, arctan2, degrees, radians
+from tessera.ops.elementary.universal import (
+    acos,
+    acosh,
+    add,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_count,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    conj,
+    conjugate,
+    deg2rad,
+    divide,
+    equal,
+    fabs,
+    float_power,
+    frexp,
+    gcd,
+    greater,
+    greater_equal,
+    invert,
+    lcm,
+    ldexp,
+    left_shift,
+    less,
+    less_equal,
+    matvec,
+    modf,
+    multiply,
+    negative,
+    nextafter,
+    not_equal,
+    positive,
+    rad2deg,
+    right_shift,
+    rint,
+    spacing,
+    subtract,
+    true_divide,
+    vecdot,
+    vecmat,
+)
+from tessera.ops.elementary.universal import (
+    divmod_ as divmod,  # noqa: A004
+)
+from tessera.ops.elementary.universal import (
+    pow_ as pow,  # noqa: A004
+)
 from tessera.ops.images.convolution import (
     conv1d,
     conv2d,
@@ -233,28 +290,32 @@ from tessera.ops.networks.normalization import (
 from tessera.ops.other_names import operator_hint
 
 __all__ = [  # noqa: RUF022 - in the order of their letters, in which digits come first
-    "Complex", "abs", "adam", "adamw", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
-    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "all", "all_gather", "all_reduce",
-    "all_to_all", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "argmax", "argmin", "argsort", "at", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "broadcast",
-    "broadcast_to", "cast", "cbrt", "ceil", "celu", "check_replicas", "cholesky", "clip", "concat", "cond",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "cos",
-    "cosh", "count_nonzero", "cross_entropy", "cumprod", "cumsum", "custom", "degrees", "dequantize", "dropout",
-    "einsum", "elu", "embedding", "erf", "exp", "exp2", "expand_dims", "expm1", "fft", "fft2d", "flash_attention",
-    "flatten", "flip", "floor", "floor_divide", "fmax", "fmin", "fmod", "fold_in", "full", "gather", "gelu", "gemm",
-    "glu", "group_norm", "hardsigmoid", "hardswish", "hardtanh", "heaviside", "hypot", "ifft", "ifft2d",
-    "instance_norm", "interpolate", "isfinite", "isinf", "isnan", "join_heads", "key", "layernorm",
-    "layernorm_safe", "leaky_relu", "linear", "log", "log10", "log1p", "log2", "log_sigmoid", "log_softmax",
+    "Complex", "abs", "absolute", "acos", "acosh", "adam", "adamw", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "add", "all",
+    "all_gather", "all_reduce", "all_to_all", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "argmax", "argmin", "argsort", "asin", "asinh", "at", "atan", "atan2", "atanh", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "broadcast", "broadcast_to", "cast", "cbrt",
+    "ceil", "celu", "check_replicas", "cholesky", "clip", "concat", "cond", "conj", "conjugate", "conv1d", "conv2d",
+    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "cos", "cosh", "count_nonzero",
+    "cross_entropy", "cumprod", "cumsum", "custom", "deg2rad", "degrees", "dequantize", "divide", "divmod", "dropout",
+    "einsum", "elu", "embedding", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", "fabs", "fft", "fft2d",
+    "flash_attention", "flatten", "flip", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "fold_in",
+    "frexp", "full", "gather", "gcd", "gelu", "gemm", "glu", "greater", "greater_equal", "group_norm", "hardsigmoid",
+    "hardswish", "hardtanh", "heaviside", "hypot", "ifft", "ifft2d", "instance_norm", "interpolate", "invert",
+    "isfinite", "isinf", "isnan", "join_heads", "key", "layernorm", "layernorm_safe", "lcm", "ldexp", "leaky_relu",
+    "left_shift", "less", "less_equal", "linear", "log", "log10", "log1p", "log2", "log_sigmoid", "log_softmax",
     "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul",
-    "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "min", "minimum", "mish", "mod", "moveaxis",
-    "mse", "nan_to_num", "normalize", "one_hot", "ones", "outer", "pad", "permute", "poisson", "power", "prod",
-    "quantize", "radians", "randn", "random_bits", "reciprocal", "reduce_scatter", "relu", "relu6", "remainder",
-    "repeat", "reshape", "rfft", "rmsnorm", "rmsnorm_safe", "roll", "rotary", "round", "rsqrt", "scan",
-    "scatter_add", "selu", "send_recv", "sgd", "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "softmax",
-    "softmax_safe", "softplus", "softsign", "sort", "split", "split_key", "split_qkv", "spmm", "sqrt", "square",
-    "squeeze", "stack", "std", "stop_gradient", "sum", "svd", "swapaxes", "take_along_axis", "tan", "tanh", "tile",
-    "top_k", "transpose", "triangular_solve", "tril", "triu", "trunc", "unfold", "uniform", "var", "where",
-    "while_", "zeros",
+    "matvec", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "min", "minimum", "mish", "mod",
+    "modf", "moveaxis", "mse", "multiply", "nan_to_num", "negative", "nextafter", "normalize", "not_equal", "one_hot",
+    "ones", "outer", "pad", "permute", "poisson", "positive", "pow", "power", "prod", "quantize", "rad2deg", "radians",
+    "randn", "random_bits", "reciprocal", "reduce_scatter", "relu", "relu6", "remainder", "repeat", "reshape", "rfft",
+    "right_shift", "rint", "rmsnorm", "rmsnorm_safe", "roll", "rotary", "round", "rsqrt", "scan", "scatter_add", "selu",
+    "send_recv", "sgd", "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "softmax", "softmax_safe", "softplus",
+    "softsign", "sort", "spacing", "split", "split_key", "split_qkv", "spmm", "sqrt", "square", "squeeze", "stack",
+    "std", "stop_gradient", "subtract", "sum", "svd", "swapaxes", "take_along_axis", "tan", "tanh", "tile", "top_k",
+    "transpose", "triangular_solve", "tril", "triu", "true_divide", "trunc", "unfold", "uniform", "var", "vecdot",
+    "vecmat", "where", "while_", "zeros",
 ]  # fmt: skip
 
 OPERATORS.update({name: globals()[name] for name in __all__})

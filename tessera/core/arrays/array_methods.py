@@ -79,6 +79,13 @@ class ArrayMethods(NumpyOperand):
             return self
         return self.transpose(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
 
+    @property
+    def mT(self) -> Self:  # noqa: N802 - NumPy's name
+        """The array with its last two axes swapped.  Raises ValueError below two axes, as NumPy."""
+        if self.ndim < 2:
+            raise ValueError(f"matrices have two axes or more, and {self.shape} has {self.ndim}")
+        return self.T
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a number has no length")
@@ -182,6 +189,11 @@ class ArrayMethods(NumpyOperand):
         """Return the whole numbers nearest to each element, the even one of two."""
         return operator_of("round")(self)
 
+    def __round__(self, digits: int | None = None) -> Self:
+        if digits:
+            raise TypeError(f"round(x, {digits}) is op.round(x * 1e{digits}) / 1e{digits}")
+        return operator_of("round")(self)
+
     # Axes and order
 
     @_hinted
@@ -198,6 +210,21 @@ class ArrayMethods(NumpyOperand):
     def flatten(self, start: int = 0, end: int = -1) -> Self:
         """Return the array with the axes from `start` to `end` as one, in row-major order."""
         return operator_of("flatten")(self, start, end)
+
+    def ravel(self) -> Self:
+        """Return all elements as one axis, in row-major order."""
+        return operator_of("flatten")(self)
+
+    @_hinted
+    def take(self, index: Array, axis: int | None = None) -> Self:
+        """Return the elements at integer indices along an axis, or among all in row-major order, as NumPy's method."""
+        source = operator_of("flatten")(self) if axis is None else self
+        return operator_of("gather")(source, index, axis or 0)
+
+    def dot(self, other: Array) -> Self:
+        """Return the product of vectors and matrices, `x @ other`, as NumPy's method; of a number `x * other`."""
+        numbers = not self.ndim or not getattr(other, "ndim", 0)
+        return operator_of("multiply" if numbers else "matmul")(self, other)
 
     @_hinted
     def swapaxes(self, axis1: int, axis2: int) -> Self:

@@ -55,6 +55,12 @@ class Operators(ABC):
     def __rmod__(self, other: object) -> Self:
         return self.binary("mod", other, self)
 
+    def __divmod__(self, other: object) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: object) -> tuple[Self, Self]:
+        return self.binary("floordiv", other, self), self.binary("mod", other, self)
+
     def __pow__(self, other: object) -> Self:
         return self.binary("pow", self, other)
 

@@ -75,17 +75,31 @@ def inside(index: int, size: int) -> int:
     return index % size
 
 
-def listed_indices(entry: object, size: int) -> list[int] | None:
-    """Return the integers of a list index, counted from the begin of the axis; None for other entries.
+@dataclass(frozen=True, slots=True)
+class ListedIndices:
+    """Integers of a list, or of lists in a list, in row-major order, counted from the begin of an axis; their shape."""
 
-    Raises OperandMismatch for lists of other things, and for an integer outside of the axis.
+    numbers: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+def listed_indices(entry: object, size: int) -> ListedIndices | None:
+    """Return the integers of a list index of an axis of `size` elements; None for entries that are no lists.
+
+    Raises OperandMismatch for lists of other things, for rows of different lengths, and for an integer outside of the
+    axis.
     """
     if not isinstance(entry, list | tuple | range):
         return None
-    numbers = [plain(each) for each in cast("Sequence[object]", entry)]
-    if not all(isinstance(each, int) and not isinstance(each, bool) for each in numbers):
+    rows = [plain(each) for each in cast("Sequence[object]", entry)]
+    if rows and all(isinstance(each, list | tuple | range) for each in rows):
+        nested = [listed for row in rows if (listed := listed_indices(row, size)) is not None]
+        if len({each.shape for each in nested}) > 1:
+            raise OperandMismatch(f"{entry!r} has rows of different lengths", hint="index with one row after another")
+        return ListedIndices(tuple(n for each in nested for n in each.numbers), (len(rows), *nested[0].shape))
+    if not all(isinstance(each, int) and not isinstance(each, bool) for each in rows):
         raise OperandMismatch(f"{entry!r} is no list of integers", hint=_MASKS)
-    return [inside(cast("int", each), size) for each in numbers]
+    return ListedIndices(tuple(inside(cast("int", each), size) for each in rows), (len(rows),))
 
 
 def require_integers(dtype: DType) -> None:

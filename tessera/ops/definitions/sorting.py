@@ -21,7 +21,7 @@ from tessera.ops.libraries import sorting
 
 
 class TopK(NamedTuple):
-    """The greatest elements along an axis in falling order, and their indices, i64."""
+    """The greatest elements along an axis in falling order, or the least in rising order, and their indices, i64."""
 
     values: Array
     indices: Array
@@ -52,9 +52,10 @@ def sort(x: Array, axis: int | None = -1, descending: bool = False) -> Array:
 
 
 @operator("top_k")
-def top_k(x: Array, k: int, axis: int = -1) -> TopK:
+def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> TopK:
     """Return the k greatest elements along an axis in falling order, and their indices: `.values` and `.indices`.
 
+    largest: false for the k least elements, in rising order
     Equal elements come in the order of their indices; NaN counts as the greatest, as PyTorch's `topk` has it.
     Raises OperandMismatch for an axis that is not there or has less than k elements, LibraryMissing on a GPU without
     CuPy.
@@ -63,9 +64,10 @@ def top_k(x: Array, k: int, axis: int = -1) -> TopK:
     number, count = axis_of(values.ndim, axis), index_of(k)
     if not 0 <= count <= values.shape[number]:
         raise OperandMismatch(
-            f"the {count} greatest of {values.shape[number]} elements", hint=f"give 0 <= k <= {values.shape[number]}"
+            f"the {count} {'greatest' if largest else 'least'} of {values.shape[number]} elements",
+            hint=f"give 0 <= k <= {values.shape[number]}",
         )
-    order = _order(values, number, descending=True)
+    order = _order(values, number, descending=largest)
     indices = order[(*(slice(None),) * number, slice(count))]
     return TopK(take_along_axis(values, indices, number), indices)
 

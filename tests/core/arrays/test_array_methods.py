@@ -32,6 +32,8 @@ NUMPY: dict[str, Callable[[Any], Any]] = {
     "clip": lambda x: x.clip(0.75, 1.5), "round": lambda x: x.round(), "squeeze": lambda x: x.squeeze(),
     "squeeze of an axis": lambda x: x.squeeze(0), "flatten": lambda x: x.flatten(),
     "swapaxes": lambda x: x.swapaxes(0, -1), "argsort": lambda x: x.argsort(),
+    "ravel": lambda x: x.ravel(), "take": lambda x: x.take([2, -1, 0]), "take along an axis": lambda x: x.take([[2], [0]], axis=1),
+    "dot": lambda x: x[0].dot(x[0, 1]), "dot of a number": lambda x: x.dot(2.0), "mT": lambda x: x.mT,
     "argsort of an axis": lambda x: x.argsort(axis=1), "T": lambda x: x.T if isinstance(x, Tracer) else x.swapaxes(-1, -2),
 }  # fmt: skip
 """Methods that NumPy's arrays have, with the same arguments."""
@@ -70,16 +72,19 @@ def test_methods_of_pytorchs_tensors(name: str):
     close(interpreted(method, X), want(X), 1e-13)
 
 
+RENAMED = {"unsqueeze": "expand_dims", "permute": "transpose", "ravel": "flatten", "take": "gather", "dot": "matmul"}
+"""Operators under other names than those of the methods, which have parameters of their own."""
+
+
 def methods() -> list[str]:
     functions = [name for name, method in vars(ArrayMethods).items() if inspect.isfunction(method)]
     return [name for name in functions if name[0] != "_" and name not in ArrayMethods.__abstractmethods__]
 
 
 def test_every_method_is_an_operator_and_tested():
-    renamed = {"unsqueeze": "expand_dims", "permute": "transpose"}
     assert OPERATORS["squeeze"] is op.squeeze
     for name in methods():
-        assert renamed.get(name, name) in op.__all__, name
+        assert RENAMED.get(name, name) in op.__all__, name
         assert name in {title.split()[0] for title in (*NUMPY, *OTHERS)}, name
         assert (getattr(ArrayMethods, name).__doc__ or "").strip(), name
     assert issubclass(Tracer, ArrayMethods)
@@ -88,7 +93,7 @@ def test_every_method_is_an_operator_and_tested():
 
 @pytest.mark.parametrize("name", methods())
 def test_parameters_are_those_of_the_operators(name: str):
-    if name in ("permute", "unsqueeze"):
+    if name in RENAMED:
         return
     own = list(inspect.signature(getattr(ArrayMethods, name)).parameters)[1:]
     assert own == list(inspect.signature(OPERATORS[name]).parameters)[1:]
@@ -121,12 +126,23 @@ def test_mistakes_are_those_of_the_operators():
     assert "test_array_methods.py, line" in str(caught.value)
     with pytest.raises(OperandMismatch, match="is no order of the axes"):
         interpreted(lambda x: x.permute(), X)
-    with pytest.raises(AttributeError, match="view"):
+    with pytest.raises(ValueError, match=r"matrices have two axes or more, and \(4,\) has 1"):
+        interpreted(lambda x: x[0, 0].mT, X)
+    with pytest.raises(TypeError, match=r"round\(x, 2\) is op\.round\(x \* 1e2\) / 1e2"):
+        interpreted(lambda x: round(x, 2), X)
+    with pytest.raises(AttributeError, match=r"has no attribute 'view': write op\.reshape\(x, shape\)"):
         interpreted(lambda x: x.view(12), X)
     kept: list[Tracer] = []
     interpreted(lambda x: kept.append(x) or x * 1.0, X)
     with pytest.raises(CannotTrace, match="no graph is being captured"):
         kept[0].squeeze()
+
+
+def test_pythons_functions_of_numbers():
+    np.testing.assert_array_equal(interpreted(lambda x: round(x * 3), X), np.round(X * 3))
+    for function in (lambda x: divmod(x, 0.75), lambda x: divmod(7.0, x)):
+        for n in range(2):
+            np.testing.assert_array_equal(interpreted(lambda x, n=n, f=function: f(x)[n], X), function(X)[n])
 
 
 def test_operators_are_loaded_by_the_first_method():

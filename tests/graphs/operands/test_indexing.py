@@ -102,6 +102,28 @@ def test_arrays_and_lists_as_numpy_has_them(data: st.DataObject):
     np.testing.assert_array_equal(taken(X, index), right, err_msg=repr(index))
 
 
+@pytest.mark.parametrize(
+    "index", [[[0, 1], [2, -1]], ((0, 1), [[2], [4]]), (slice(None), [[0], [3]]), ([[[1]]], 2), [[i % 4, 0] for i in range(40)]],
+    ids=str,
+)  # fmt: skip
+def test_lists_of_lists(index: object):
+    np.testing.assert_array_equal(taken(X, index), X[index])  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ([[0], [1, 2]], "has rows of different lengths"), ([[0, 1], [4, 0]], "index 4 is outside an axis of 4"),
+        ([[0.5]], "is no list of integers"), ([[0], 1], "is no list of integers"), ([[True, False]], "is no list"),
+    ],
+)  # fmt: skip
+def test_lists_that_are_refused(index: object, message: str):
+    with pytest.raises(OperandMismatch, match=message) as caught:
+        taken(X, index)
+    assert "test_indexing.py, line" in str(caught.value)
+    assert "lambda x: x[index]" in str(caught.value)  # the place inside of the function, not of its call
+
+
 def test_one_element_of_each_row():
     y = np.array([2, -1, 0, 4])
     with overridden(target="interpret"):

@@ -65,14 +65,13 @@ def test_any_elements_along_any_axis(data: st.DataObject, dtype: str, descending
     with overridden(target="interpret"):
         order = np.asarray(op.argsort(x, axis, descending))
         values = np.asarray(op.sort(x, axis, descending))
-        top = op.top_k(x, count, axis) if descending else None
+        top = op.top_k(x, count, axis, largest=descending)
     assert (order.dtype, values.dtype) == (np.int64, x.dtype)
     np.testing.assert_array_equal(order, want)
     same_bits(values, np.take_along_axis(x, want, axis))
-    if top is not None:
-        first = np.take(want, np.arange(count), axis)
-        np.testing.assert_array_equal(top.indices, first)
-        same_bits(np.asarray(top.values), np.take_along_axis(x, first, axis))
+    first = np.take(want, np.arange(count), axis)
+    np.testing.assert_array_equal(top.indices, first)
+    same_bits(np.asarray(top.values), np.take_along_axis(x, first, axis))
 
 
 def test_all_elements_in_row_major_order():
@@ -115,11 +114,10 @@ def test_derivatives_move_with_the_elements(data: st.DataObject, descending: boo
     want = np.empty_like(x)
     np.put_along_axis(want, order, weights, -1)
     slope: Any = tessera.grad(lambda v: op.sum(op.sort(v, descending=descending) * weights))
-    top: Any = tessera.grad(lambda v: op.sum(op.top_k(v, shape[-1]).values * weights))
+    top: Any = tessera.grad(lambda v: op.sum(op.top_k(v, shape[-1], largest=descending).values * weights))
     with overridden(target="interpret"):
         np.testing.assert_array_equal(slope(x), want)
-        if descending:
-            np.testing.assert_array_equal(top(x), want)
+        np.testing.assert_array_equal(top(x), want)
 
 
 def test_tangents():
@@ -137,6 +135,7 @@ def test_tangents():
         (lambda x: op.sort(x[0, 0]), "an array of 0 axes has no axis -1"),
         (lambda x: op.top_k(x, 5), "the 5 greatest of 4 elements"),
         (lambda x: op.top_k(x, -1), "the -1 greatest of 4 elements"),
+        (lambda x: op.top_k(x, 5, largest=False), "the 5 least of 4 elements"),
         (lambda x: op.top_k(x, 1, None), "axis=None is not one axis"),
     ],
 )

@@ -10,10 +10,11 @@ from support.operator_cases.networks import CONTROL, NETWORKS, RANDOM
 from support.operator_cases.normalizations import NORMALIZATIONS
 from support.operator_cases.products import PRODUCTS, TRANSFORMS
 from support.operator_cases.rearranging import REARRANGING, REDUCTIONS
+from support.operator_cases.universal import UNIVERSAL
 
 __all__ = ["CASES", "Case", "Spec"]
 
 CASES: Final[dict[str, Case]] = {
     **ELEMENTS, **ARRAYS, **REARRANGING, **REDUCTIONS, **PRODUCTS, **TRANSFORMS, **IMAGES, **RANDOM, **NETWORKS,
-    **CONTROL, **ACTIVATIONS, **NUMBERS, **NORMALIZATIONS,
+    **CONTROL, **ACTIVATIONS, **NUMBERS, **NORMALIZATIONS, **UNIVERSAL,
 }  # fmt: skip
