@@ -346,6 +346,7 @@ def test_python_is_parsed_behind_one_door():
 
 # Targets are told apart by the properties and features of their rows; these modules name some, each for its reason.
 NAMES_OF_TARGETS: Final = {
+    "tessera/core/arrays/numpy_functions.py": "PyTorch's tensors have methods of these names",
     "tessera/core/placement/devices.py": "devices as meshes call them",
     "tessera/core/targets.py": "the table itself",
     "tessera/frontend/language/porting_hints.py": "a package of Python's is called cuda",

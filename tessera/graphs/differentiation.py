@@ -133,9 +133,11 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         trace = trace_of()
         inputs = [as_tracer(leaf, trace) for leaf in given]
         captured = self._captured(structure, [each.value.type for each in inputs])
-        closed = [as_tracer(each, trace) for each in captured.captured]
+        operands = [*inputs, *(as_tracer(each, trace) for each in captured.captured)]
+        for bound in captured.bounds:
+            trace.picks(operands[bound.input].value, bound.lowest, bound.extent)
         with trace.operator(self.name):
-            outputs = iter(inlined(captured.graph, [*inputs, *closed], trace))
+            outputs = iter(inlined(captured.graph, operands, trace))
         return cast("R", unflatten(captured.structure, lambda: next(outputs)))
 
 

@@ -80,7 +80,9 @@ def capture(
         leaves: list[object] = []
         returns = flatten(returned, leaves)
         outputs = [as_tracer(leaf, trace).value for leaf in leaves]
-        return Captured(trace.finish(name, outputs), returns, tuple(trace.captured), tuple(trace.numbers))
+        graph = trace.finish(name, outputs)
+        bounds = trace.input_bounds(graph)
+        return Captured(graph, returns, tuple(trace.captured), tuple(trace.numbers), bounds)
 
 
 class GraphFunction(Generic[P, R]):

@@ -15,6 +15,7 @@ from tessera.graphs.executable import Executable, executable_of
 from tessera.graphs.execution.supply import NumberMemory
 from tessera.graphs.execution.torch_gradients import recorded, requires_gradients
 from tessera.graphs.operands.host_number import NeedsNumber, NumberInput
+from tessera.graphs.operands.index_bounds import IndexBound, require_inside
 from tessera.graphs.operands.same_program import same_program
 from tessera.graphs.structure import Static, Structure, matcher, number_places, numbers_in
 from tessera.kernels.closures.closed_over import ClosedOver
@@ -33,12 +34,19 @@ class Captured:
     graph: its inputs are the arguments' arrays, then the captured ones, then the numbers; structure: of the result
     captured: arrays that it uses without taking them as arguments
     numbers: that Python computes of the numbers among the arguments of each call
+    bounds: of the inputs that pick elements
     """
 
     graph: Graph
     structure: Structure
     captured: tuple[object, ...]
     numbers: tuple[NumberInput, ...] = ()
+    bounds: tuple[IndexBound, ...] = ()
+
+    def require_inside(self, arrays: Sequence[object]) -> None:
+        """Raise OperandMismatch for an index in host memory that is outside of its axis."""
+        if self.bounds:
+            require_inside(self.bounds, arrays, self.graph.source)
 
     def is_for(self, numbers: Sequence[Number], exact: "Captured") -> bool:
         """Return whether it equals a capture that has these numbers as literals."""
@@ -115,6 +123,7 @@ class Ready:
             numbers = numbers_in(self.structure, structure)
             assert numbers is not None
             arrays = (*arrays, *self.elements(numbers, arrays))
+        self.captured.require_inside(arrays)
         if not requires_gradients(arrays):
             return self.executable(*arrays)
         if not self.pullbacks:
@@ -243,4 +252,5 @@ class QuickCall:
                 arrays = (*arrays, *ready.elements(numbers, arrays))
             except NeedsNumber:
                 return None
+        ready.captured.require_inside(arrays)
         return ready.executable.again(arrays)

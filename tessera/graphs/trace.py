@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from tessera.core.base.dtypes import DType, from_numpy
-from tessera.core.base.source import NOWHERE, Source
+from tessera.core.base.source import NOWHERE, Source, Span
 from tessera.core.errors.call_site import call_place, call_span
 from tessera.core.errors.catalog import CannotTrace
 from tessera.core.graph.build import GraphBuilder
@@ -18,6 +18,7 @@ from tessera.core.graph.numerics import Numerics
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.program.program import Attribute
 from tessera.graphs.operands.host_number import HostNumber, NumberInput
+from tessera.graphs.operands.index_bounds import IndexBound, same_integers
 from tessera.runtime.arrays.host import is_array
 from tessera.runtime.arrays.interop import contiguous_transpose, is_torch
 from tessera.runtime.memory.operands import operand
@@ -43,6 +44,7 @@ class Trace:
 
     captured: arrays that the function uses without taking them as arguments; they become further inputs
     numbers: of the host, which Python computes for each call; they become inputs after all others
+    bounds: of values that pick among elements: the lowest index, how many elements there are, and the place
     parent: the capture around this one: what it computes can be used here
     takes_launches: whether a kernel that is launched on its values becomes part of the graph
     """
@@ -51,6 +53,7 @@ class Trace:
     inputs: list[Value] = field(default_factory=list[Value])
     captured: list[object] = field(default_factory=list[object])
     numbers: list[NumberInput] = field(default_factory=list[NumberInput])
+    bounds: dict[tuple[Value, int, int], Span] = field(default_factory=dict[tuple[Value, int, int], Span])
     source: Source = UNKNOWN_SOURCE
     parent: "Trace | None" = None
     takes_launches: bool = True
@@ -88,6 +91,20 @@ class Trace:
             value = self._number_values[key] = Value(Tensor(dtype, ()), f"n{len(self.numbers)}")
             self.numbers.append(NumberInput(number, dtype))  # which keeps the number, so that its id stays its own
         return value
+
+    def picks(self, value: Value, lowest: int, extent: int) -> None:
+        """Note that the integers of a value pick among `extent` elements: from 0, or from -extent."""
+        self.bounds.setdefault((value, lowest, extent), call_span())
+
+    def input_bounds(self, graph: Graph) -> tuple[IndexBound, ...]:
+        """Return the bounds of inputs of the finished graph, which arrays are compared with when it is called."""
+        numbers = {value: number for number, value in enumerate(graph.inputs)}
+        bounds: list[IndexBound] = []
+        for (value, lowest, extent), span in self.bounds.items():
+            number = numbers.get(same_integers(value, graph.producers))
+            if number is not None:
+                bounds.append(IndexBound(number, lowest, extent, span))
+        return tuple(bounds)
 
     @property
     def outermost(self) -> "Trace":

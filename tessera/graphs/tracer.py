@@ -201,8 +201,7 @@ def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
         return Tracer(trace, trace.builder.full(number, dtype, ()))
     if not is_operand(value):
         raise OperandMismatch(f"{value!r} is no array", hint="pass an array of NumPy, PyTorch, CuPy or JAX")
-    turned = trace.turned(value)
-    if turned is not None:
+    if (turned := trace.turned(value)) is not None:
         return Tracer(trace, trace.builder.transpose(trace.capture(turned), (1, 0)))
     return Tracer(trace, trace.capture(value))
 
@@ -214,10 +213,12 @@ def number_tracer(number: HostNumber, dtype: DType, trace: Trace | None = None) 
     return as_tracer(Tracer(outermost, outermost.number(number, dtype)), trace)
 
 
-def indices(value: object, trace: Trace | None = None) -> Tracer:
-    """Return an operand that says which elements to pick.  Raises OperandMismatch for what is not integers."""
+def indices(value: object, trace: Trace | None = None, extent: int | None = None, lowest: int = 0) -> Tracer:
+    """Return which of `extent` elements to pick, from `lowest` on.  Raises OperandMismatch for other than integers."""
     given = as_tracer(value, trace)
     require_integers(given.dtype)
+    if extent is not None:
+        given.trace.picks(given.value, lowest, extent)
     return given
 
 
@@ -252,7 +253,7 @@ def _picked(entry: object, size: int, trace: Trace) -> Tracer:
     """Return an index array, or a list of integers, as a value of the graph."""
     listed = listed_indices(entry, size)
     if listed is None:
-        return indices(entry, trace)
+        return indices(entry, trace, size, -size)
     if len(listed.numbers) > _LISTED:
         return as_tracer(np.asarray(listed.numbers).reshape(listed.shape), trace)
     position = Tracer(trace, trace.builder.iota(len(listed.numbers)))

@@ -120,9 +120,10 @@ def ctrl_c_reaches() -> Generator[Callable[[], None]]:
 
 
 @contextmanager
-def ctrl_c_inside(function: Callable[..., object]) -> Generator[None]:
+def ctrl_c_inside(function: Callable[..., object], begun: Callable[[], bool] | None = None) -> Generator[None]:
     """Send Ctrl-C to the main thread once it stands in `function`, and expect the KeyboardInterrupt.
 
+    begun: whether that has begun what is to be interrupted; without it some time is left for that
     A timer alone would hit the lines before the call on a machine that is busy.  Python loses an interrupt that comes
     while it finalizes objects, from where no exception gets out: a body that calls `function` again gets another one.
     """
@@ -135,7 +136,11 @@ def ctrl_c_inside(function: Callable[..., object]) -> Generator[None]:
         while not ended.is_set():
             inside = _stands_in(sys._current_frames()[main], code)
             if inside and not sent:
-                time.sleep(0.05)  # it goes on to where it waits
+                if begun is None:
+                    time.sleep(0.05)  # it goes on to where it waits
+                elif not begun():
+                    time.sleep(0.002)
+                    continue
                 send()
             sent = inside
             time.sleep(0.002)

@@ -108,7 +108,7 @@ class Update(Generic[T]):
     """`x.at[index]`: makes new values of x, which stays as it is.
 
     Indices are as in `x[index]`.  Where an index comes twice, `set` takes the last element, the others take all.
-    Indices outside change nothing.
+    Indices outside change nothing, where they are not refused: see `index_bounds`.
     """
 
     def __init__(self, value: T, index: object) -> None:

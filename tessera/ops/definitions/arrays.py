@@ -217,7 +217,8 @@ def _pairs(widths: int | Sequence[int] | Sequence[tuple[int, int]], ndim: int) -
 def gather(x: Array, index: Array, axis: int = 0) -> Array:
     """Return the elements at integer indices along an axis, as NumPy's `take`: negative ones count from the end.
 
-    Indices outside of the axis give 0: they cannot raise, since they are known when the graph runs.
+    Raises OperandMismatch for an index in a list, or in an array in host memory, that is outside of the axis; one that
+    is computed, or lies on a GPU, gives 0.
     """
     given = as_tracer(x, trace_of(x, index))
     return tracer.gather(given, index, axis_of(given.ndim, axis))
@@ -243,12 +244,13 @@ def at(x: Array) -> At[Tracer]:
 def take_along_axis(x: Array, index: Array, axis: int) -> Array:
     """Return the elements at one index each along an axis: `x[..., index[..., i, ...], ...]`, as NumPy has it.
 
-    index: as many axes as x; the others have the extents of x, or 1.  Negative ones count from the end; outside of the
-      axis there is 0.  Raises OperandMismatch.
+    index: as many axes as x; the others have the extents of x, or 1.  Negative ones count from the end; those outside
+      of the axis are as in `gather`.  Raises OperandMismatch.
     """
     trace = trace_of(x, index)
     values, picked = as_tracer(x, trace), indices(index, trace)
     number = axis_of(values.ndim, axis)
+    trace.picks(picked.value, -values.shape[number], values.shape[number])
     if picked.ndim != values.ndim:
         raise OperandMismatch(
             f"indices of {picked.shape} do not have as many axes as x of {values.shape}", hint="insert axes of extent 1"

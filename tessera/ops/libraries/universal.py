@@ -14,7 +14,10 @@ _BITS: Final = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def frexp(arrays: Sequence[Numbers], _: Options) -> Sequence[Numbers]:
-    """Return m and e, i32, with x = m * 2^e and |m| in [0.5, 1); 0, infinities and NaN are their own m, with e = 0."""
+    """Return m and e, i32, with x = m * 2^e and |m| in [0.5, 1); 0, infinities and NaN are their own m, with e = 0.
+
+    arrays: of f64
+    """
     (x,) = arrays
     library = library_for(x)
     significand, exponent = library.frexp(x)
@@ -23,7 +26,7 @@ def frexp(arrays: Sequence[Numbers], _: Options) -> Sequence[Numbers]:
 
 
 def ldexp(arrays: Sequence[Numbers], _: Options) -> Sequence[Numbers]:
-    """Return x * 2^n, rounded once; n: i32."""
+    """Return x * 2^n; x: f64, n: i32."""
     x, n = arrays
     return [library_for(x).ldexp(x, n)]
 
@@ -31,17 +34,21 @@ def ldexp(arrays: Sequence[Numbers], _: Options) -> Sequence[Numbers]:
 def nextafter(arrays: Sequence[Numbers], options: Options) -> Sequence[Numbers]:
     """Return the float next to x on the way to y; x, y: of one shape.
 
+    By integers alone, as CuPy's comparisons of floats take denormal ones for 0.
+
     options: step: the distance of two neighbors in the bits: 2^16 for bf16 in the upper half of f32
     """
     x, y = arrays
     library, step = library_for(x), int(str(options["step"]))
-    bits = library.ascontiguousarray(x).view(_BITS[x.dtype.itemsize])
-    # Bits without the sign count upwards from 0 as sizes do, over the bounds of exponents and up to infinity.
-    grows = (y > x) == (x > 0)
-    beside = library.where(grows, bits + step, bits - step).view(x.dtype)
-    least = library.full_like(bits, step).view(x.dtype)
-    moved = library.where(x == 0, library.copysign(least, y), beside)
-    moved = library.where(x == y, y, moved)
+    x_bits, y_bits = (library.ascontiguousarray(each).view(_BITS[each.dtype.itemsize]) for each in (x, y))
+    sign = np.iinfo(x_bits.dtype).min
+    # Integers in the order of the floats; both zeros are 0.
+    x_order, y_order = (library.where(bits < 0, sign - bits, bits) for bits in (x_bits, y_bits))
+    order = x_order + step * library.where(x_order < y_order, 1, library.where(x_order > y_order, -1, 0))
+    order = order.astype(x_bits.dtype)
+    negative = (order < 0) | ((order == 0) & (x_bits < 0))
+    moved = library.where(negative, sign - order, order).astype(x_bits.dtype)
+    moved = library.where(x_order == y_order, y_bits, moved).view(x.dtype)
     return [library.where(library.isnan(x) | library.isnan(y), x + y, moved)]
 
 

@@ -177,6 +177,8 @@ def cross_entropy(logits: Array, target: Array) -> Array:
     """Return the mean of logsumexp(logits) - logits[target]: logits [..., classes], target integers [...].
 
     As log(sum(exp(logits - max))) + (max - logits[target]), which keeps the digits of a small loss of large logits.
+    Raises OperandMismatch for shapes that do not fit, and a target in host memory that is no class; with one on a GPU
+    the loss is NaN.
     """
     trace = trace_of(logits, target)
     given, wanted = as_tracer(logits, trace), as_tracer(target, trace)
@@ -187,23 +189,27 @@ def cross_entropy(logits: Array, target: Array) -> Array:
             f"logits {given.shape} need integers {given.shape[:-1]}, not {wanted.dtype} {wanted.shape}"
         )
     wide, _ = widened(given)
+    trace.picks(wanted.value, 0, given.shape[-1])
     hit = arange(given.shape[-1]) == wanted.astype(i64)[..., None]
     chosen = tracer.select(hit, wide, 0.0).sum(-1, keepdims=True)
     top, _, log_total = _relative_to_maximum(wide, -1)
-    return (log_total + (top - chosen)).mean()
+    losses = (log_total + (top - chosen)).reshape(*wanted.shape)
+    is_class = (wanted >= 0) & (wanted < given.shape[-1])
+    return tracer.select(is_class, losses, math.nan).mean()
 
 
 @operator("embedding")
 def embedding(table: Array, index: Array) -> Array:
-    """Return rows of a table: table[index]; indices outside of it, negative ones included, give 0.
+    """Return rows of a table: table[index].
 
-    table: [rows, ...]; index: integers of any shape.  Raises OperandMismatch for a table without rows, or no integers.
+    table: [rows, ...]; index: integers of any shape, from 0 on.  Raises OperandMismatch for a table without rows, no
+    integers, and an index in host memory that is outside of the table; one on a GPU gives 0.
     """
     trace = trace_of(table, index)
     rows = as_tracer(table, trace)
     if not rows.ndim:
         raise OperandMismatch("a number has no rows to pick", hint="give a table, [rows, ...]")
-    return rows.of(trace.builder.gather(rows.value, indices(index, trace).value, 0))
+    return rows.of(trace.builder.gather(rows.value, indices(index, trace, rows.shape[0]).value, 0))
 
 
 @operator("rotary")

@@ -201,9 +201,11 @@ def test_losses(dtype: str):
 
 
 def test_embedding():
-    table, index = drawn((7, 4), np.float32), np.array([[0, 6], [3, 7]])
-    want = np.concatenate([table, np.zeros((1, 4), np.float32)])[index]
-    np.testing.assert_array_equal(everywhere(op.embedding, table, index), want)
+    table, index = drawn((7, 4), np.float32), np.array([[0, 6], [3, 2]])
+    np.testing.assert_array_equal(everywhere(op.embedding, table, index), table[index])
+    want = np.concatenate([table, np.zeros((1, 4), np.float32)])[index + 1]
+    computed = everywhere(graph.module("next")(lambda table, index: op.embedding(table, index + 1)), table, index)
+    np.testing.assert_array_equal(computed, want)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -102,9 +102,8 @@ def test_one_slot():
 
 def test_an_interrupt_ends_a_launch_and_leaves_everything_usable():
     x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
-    with ctrl_c_inside(CpuLauncher.__call__):
+    with ctrl_c_inside(CpuLauncher.__call__, begun=lambda: bool(y[0] == 1.0)):
         CpuLauncher(endless_artifact())(x, y, 1.0)
-    assert y[0] == 1.0
     CpuLauncher(scale_artifact())(x + 1, y, 5.0)
     assert (y == 5).all()
 

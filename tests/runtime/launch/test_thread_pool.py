@@ -171,14 +171,15 @@ def test_interrupts_at_any_moment_keep_the_threads():
 
 
 def test_a_kernel_that_does_not_stop_is_left_behind():
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
 
     def stubborn(*_: object) -> int:
+        begun.set()
         release.wait()
         return 0
 
     before = pool()
-    with ctrl_c_inside(Pool.run):
+    with ctrl_c_inside(Pool.run, begun.is_set):
         pool().run(job(stubborn))
     assert pool() is not before
     test_every_group_runs_once(10, 3)

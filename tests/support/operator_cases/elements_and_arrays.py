@@ -113,8 +113,10 @@ ARRAYS: Final[dict[str, Case]] = {
         short=False,
     ),
     "gather": Case(
-        lambda x, n: op.gather(x, n, 1), lambda x, n: taken(x, n, 1), (f(5, 7, 3), i(2, 3, low=-9, high=9)),
-        ((lambda: op.gather(ELSE, ELSE), "indices are integers"), (lambda: op.gather(ELSE, np.arange(2), 1), "no axis")),
+        graph.module(lambda x, n: op.gather(x, n + 0, 1)), lambda x, n: taken(x, n, 1),
+        (f(5, 7, 3), i(2, 3, low=-9, high=9)),  # computed ones, which may lie outside
+        ((lambda: op.gather(ELSE, ELSE), "indices are integers"), (lambda: op.gather(ELSE, np.array([3])), "index 3 is outside"),
+         (lambda: op.gather(ELSE, np.arange(2), 1), "no axis")),
         (f(5, 7, 3), i(0)),
     ),
     "one_hot": Case(

@@ -11,7 +11,7 @@ import numpy as np
 
 from support.operator_cases.case import ELSE, Case, Numbers, f, i, rows_of
 from support.operators import Array
-from tessera import fp4, op, scale
+from tessera import fp4, graph, op, scale
 from tessera.core.base.philox import random_bits
 
 KEY: Final = op.key(42)
@@ -130,9 +130,11 @@ NETWORKS: Final[dict[str, Case]] = {
         op.cross_entropy, lambda x, t: (_logsumexp(x) - np.take_along_axis(x, t[..., None], -1)[..., 0]).mean(),
         (f(5, 7), i(5, high=7)),
         ((lambda: op.cross_entropy(np.ones((2, 3)), np.ones(2)), "need integers"),
+         (lambda: op.cross_entropy(np.ones((2, 3)), np.arange(2, 4)), "index 3 is outside an axis of 3"),
          (lambda: op.cross_entropy(np.ones((2, 3)), np.arange(3)), "need integers")), slack=2),
-    "embedding": Case(op.embedding, rows_of, (f(5, 7), i(2, 3, low=-1, high=6)),
+    "embedding": Case(graph.module(lambda x, n: op.embedding(x, n + 0)), rows_of, (f(5, 7), i(2, 3, low=-1, high=6)),
                       ((lambda: op.embedding(ELSE, ELSE), "indices are integers"),
+                       (lambda: op.embedding(np.ones((3, 2)), np.array([[0, -1]])), "index -1 is outside an axis of 3"),
                        (lambda: op.embedding(np.ones(()), np.arange(2)), "no rows to pick")), (f(5, 7), i(0, 3))),
     "split_qkv": Case(lambda x: op.split_qkv(x, 3), _parts, (f(5, 18),),
                       ((lambda: op.split_qkv(np.ones((2, 7)), 3), "does not hold queries"),), (f(0, 18),),
