@@ -24,6 +24,7 @@ from tessera.graphs.body_steps import Body, arrays_of_body, body_step, copy_of
 from tessera.graphs.execution.collective_step import CollectiveStep
 from tessera.graphs.execution.device_calls import DeviceCalls
 from tessera.graphs.execution.frames import Workspace
+from tessera.graphs.execution.host_calls import HostCalls
 from tessera.graphs.execution.host_steps import RoutineStep
 from tessera.graphs.execution.prepared import GroupKernel, KernelStep, PreparedGraph, Step
 from tessera.graphs.execution.supply import DeviceSupply, supply_of
@@ -86,7 +87,7 @@ class Executable:
         self._prepared: dict[tuple[Target, tuple[bool, ...], tuple[bool, ...], Settings, bool], PreparedGraph] = {}
         self._compiled: dict[tuple[Target, frozenset[Value], Settings, bool], tuple[GroupKernel, ...]] = {}
         self._copiers: dict[Tensor, Executable] = {}
-        self._calls: tuple[tuple[Settings, DeviceCalls], ...] = ()
+        self._calls: tuple[tuple[Settings, DeviceCalls | HostCalls], ...] = ()
         self._shared = shared or UntilFrequent()
         self._lock = threading.RLock()
 
@@ -196,9 +197,11 @@ class Executable:
             return self._run_from_host(prepared, inputs)
         if any(each.on_device and is_jax(each.value) for each in inputs):
             return self._run_for_jax(prepared, inputs)
-        if target.kind.on_gpu and recording() is None:
+        if recording() is None:
             values = [each.value for each in inputs]
-            calls = DeviceCalls.of(prepared, door.driver(), device_of(values) or 0, values)
+            calls = HostCalls.of(prepared, values)
+            if target.kind.on_gpu:
+                calls = DeviceCalls.of(prepared, door.driver(), device_of(values) or 0, values)
             if calls is not None and (found := calls(values)) is not None:
                 self._calls = ((current(), calls), *self._calls[: _KINDS - 1])
                 return found

@@ -142,6 +142,10 @@ def test_a_linear_cross_entropy_in_slices(dtype: type, tolerance: float, algebra
     value, slopes = learn(*arrays)
     for found, each in zip((value, *slopes), wanted, strict=True):
         np.testing.assert_allclose(np.asarray(found).astype(float), each, atol=tolerance * np.abs(each).max())
+    learn(*data(dtype, words=101)[:2], arrays[2] * 0)
+    again, others = learn(*(array.copy() for array in arrays))  # sums begin at zero in every call
+    for found, each in zip((again, *others), (value, *slopes), strict=True):
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(each))
     np.testing.assert_allclose(loss(*arrays), wanted[0], rtol=max(tolerance, 1e-6))
     assert [name for name, _ in learn.executable.states][-1] == "graph-chunk"
     assert 'rule = "chunk"' in learn.inspect_ir("rewritten")

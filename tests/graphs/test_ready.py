@@ -39,7 +39,7 @@ def test_it_fits_calls_of_its_kind_while_its_closure_is_as_it_was():
     assert again is not None
     assert again.captured.captured[0] is HELD["w"]
     assert again.executable is ready.executable
-    assert QuickCall(again).results((X,), {}) is None  # nothing is known of a GPU
+    assert QuickCall(again).results((X[::-1],), {}) is None  # an array of another kind
 
 
 def test_recent_captures_keep_no_arrays_and_no_more_than_a_few():

@@ -15,7 +15,7 @@ import numpy as np
 from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.schedule.plan import Group, Plan
 from tessera.graphs.execution.frames import Frame, FramePool, Memory, Workspace
-from tessera.graphs.execution.launch_sequences import LaunchSequence
+from tessera.graphs.execution.launch_sequences import LaunchSequence, with_roots
 from tessera.graphs.execution.supply import Supply, supply_of
 from tessera.runtime.arrays.interop import is_cupy, is_torch
 from tessera.runtime.arrays.pointers import address
@@ -95,17 +95,17 @@ class BoundGraph:
             if isinstance(part, LaunchSequence):
                 part.begin(places, driver, stream)
             else:
-                self._take(part, places, memory)
+                take_between(part, self._plan, self._frame, places, memory)
 
-    def _take(self, step: HostOrLaunchingStep, places: dict[Value, int], memory: Memory) -> None:
-        """Take a step of the host, on arrays of the caller's library."""
-        space = Workspace(self._frame, memory)
-        for value in step.group.inputs:
-            root = self._plan.root(value)
-            memory.setdefault(root, space(root))
-            memory[value] = operand(memory[root].reshaped(value.type.shape), value.name)
-        step.run(memory, space)
-        places.update((value, address(memory[value].view)) for value in step.group.outputs)
+
+def take_between(
+    step: HostOrLaunchingStep, plan: Plan, frame: Frame, places: dict[Value, int], memory: Memory
+) -> None:  # fmt: skip
+    """Take a step between two sequences, on arrays of the caller's library, and say where its results lie."""
+    space = Workspace(frame, memory)
+    with_roots(step.group, plan, memory, space)
+    step.run(memory, space)
+    places.update((value, address(memory[value].view)) for value in step.group.outputs)
 
 
 class DeviceCalls:

@@ -28,10 +28,18 @@ Memory = dict[Value, Operand[object]]
 
 
 class Bound(Protocol):
-    """Launches that are bound to a frame."""
+    """Launches on a GPU that are bound to a frame."""
 
     def run(self, places: dict[Value, int], driver: Driver, stream: int, memory: Memory) -> None:
         """Begin them, with the arrays at `places`; `memory`: the same arrays, for steps of the host."""
+        ...
+
+
+class BoundOnHost(Protocol):
+    """Launches on the CPU that are bound to a frame."""
+
+    def run(self, places: dict[Value, int], memory: Memory) -> None:
+        """Run them, with the arrays at `places`; `memory`: the same arrays, for other steps."""
         ...
 
 
@@ -39,7 +47,7 @@ class Frame:
     """The arena of one call of a plan, and the arrays in it.
 
     supply: that the arena is of; views: the array of each value that lies in it; kept: further arrays that stay
-    bound: launches that read and write here
+    bound, bound_on_host: launches that read and write here
     """
 
     def __init__(self, plan: Plan, supply: Supply) -> None:
@@ -53,6 +61,7 @@ class Frame:
             }
         self.kept: Memory = {}
         self.bound: Bound | None = None
+        self.bound_on_host: BoundOnHost | None = None
         self._inner: dict[Plan, Frame] = {}
 
     def inner(self, plan: Plan) -> "Frame":

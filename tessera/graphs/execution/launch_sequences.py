@@ -113,15 +113,20 @@ class LaunchSequence:
         noted = open_recording()
         try:
             for step in self.steps:
-                shared = [value for value in step.group.outputs if value in self.plan.aliases]
-                for value in (*step.group.inputs, *shared):
-                    root = self.plan.root(value)
-                    memory.setdefault(root, space(root))
-                    memory[value] = operand(memory[root].reshaped(value.type.shape), value.name)
+                with_roots(step.group, self.plan, memory, space)
                 step.run(memory, space)
         finally:
             close_recording()
         return noted
+
+
+def with_roots(group: Group, plan: Plan, memory: Memory, space: Workspace) -> None:
+    """Give what a group reads, and results that are other values in another shape, the memory of their roots."""
+    shared = [value for value in group.outputs if value in plan.aliases]
+    for value in (*group.inputs, *shared):
+        root = plan.root(value)
+        memory.setdefault(root, space(root))
+        memory[value] = operand(memory[root].reshaped(value.type.shape), value.name)
 
 
 def _origin(value: object) -> tuple[int, int] | None:

@@ -85,9 +85,7 @@ class KernelStep:
 
     def run(self, memory: Memory, allocate: Workspace) -> None:
         """Launch, or record the launch in the graph that is being captured."""
-        in_place = self.kernel.group.in_place
-        for value in self.kernel.group.outputs:
-            memory[value] = memory[in_place[value]] if value in in_place else allocate(value)
+        self._allocate(memory, allocate)
         needed = self.kernel.lowered.arguments
         noted = recording()
         quick = self.launcher.quick
@@ -103,6 +101,16 @@ class KernelStep:
         if CaptureSession.count or quick is None or not quick(arguments):
             with told_launch(self.launcher):
                 self.launcher(*arguments)
+
+    def arguments(self, memory: Memory, allocate: Workspace) -> tuple[object, ...]:
+        """Give the outputs memory, and return the arrays of a launch."""
+        self._allocate(memory, allocate)
+        return tuple([memory[each.value].reshaped(each.shape) for each in self.kernel.lowered.arguments])
+
+    def _allocate(self, memory: Memory, allocate: Workspace) -> None:
+        in_place = self.kernel.group.in_place
+        for value in self.kernel.group.outputs:
+            memory[value] = memory[in_place[value]] if value in in_place else allocate(value)
 
 
 @dataclass(frozen=True, eq=False)

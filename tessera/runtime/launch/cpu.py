@@ -28,18 +28,25 @@ _NEVER_ADDRESS: Final = ctypes.addressof(_NEVER)
 class BoundLaunch:
     """One launch with its arguments bound, which can be run again and again.
 
+    slots: the arguments; pointers: the numbers of the slots that are addresses, each with that of its argument
     quick: it takes less time than waking a thread; keep: what the kernel's addresses point to
     workspaces: memory that begins as zeros
     """
 
     loaded: Loaded
-    slots: bytes
+    slots: "ctypes.Array[ctypes.c_char]"
+    pointers: Sequence[tuple[int, int]]
     units: int
     scratch_bytes: int
     quick: bool
     keep: object
     workspaces: Sequence[AnyArray] = ()
     job: Job | None = None
+
+    def words(self, argument: int) -> "list[ctypes.c_uint64]":
+        """Return the places that hold the address of an argument: what is written there counts from the next run on."""
+        word, size = ctypes.c_uint64, ctypes.sizeof(ctypes.c_uint64)
+        return [word.from_buffer(self.slots, size * slot) for slot, number in self.pointers if number == argument]
 
     def run(self) -> None:
         """Run the groups, to the end of the last one."""
@@ -49,7 +56,9 @@ class BoundLaunch:
             self.loaded.quick(self.slots, 0, self.units, scratch.address(self.scratch_bytes), _NEVER_ADDRESS)
             return
         chunk = chunk_size(self.units)
-        self.job = Job(self.loaded.address, self.slots, self.units, chunk, self.scratch_bytes, self)
+        self.job = Job(
+            self.loaded.address, ctypes.addressof(self.slots), self.units, chunk, self.scratch_bytes, self
+        )  # fmt: skip
         try:
             thread_pool.run(self.job)
         finally:
@@ -78,6 +87,7 @@ class CpuLauncher:
         self._quick = self._loaded.quick
         self._count = len(artifact.bindings)
         self._arrays = tuple(i for i, b in enumerate(artifact.bindings) if isinstance(b.type, Array))
+        self._pointers = tuple((n, slot.parameter) for n, slot in enumerate(artifact.slots) if slot.kind == "pointer")
         self._scratch_bytes = artifact.resources.scratch_bytes
         self._bounded = artifact.bounded
         self.last_groups: tuple[int | None, ...] = (None,)
@@ -140,7 +150,10 @@ class CpuLauncher:
             return None
         slots, buffers = self._slots.pack(facts, shape)
         quick = self._bounded and shape.lanes <= _INLINE_LANES and self._bytes(values) <= _INLINE_BYTES
-        return BoundLaunch(self._loaded, slots, shape.units, self._scratch_bytes, quick, (arguments, values), buffers)
+        memory = ctypes.create_string_buffer(slots, len(slots))
+        return BoundLaunch(
+            self._loaded, memory, self._pointers, shape.units, self._scratch_bytes, quick, (arguments, values), buffers
+        )  # fmt: skip
 
     def _bytes(self, arguments: Arguments) -> int:
         total = 0

@@ -14,7 +14,7 @@ from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.object_files import undefined_symbols
 
-Entry = Callable[[bytes, int, int, int, int], int]
+Entry = Callable[["bytes | ctypes.Array[ctypes.c_char]", int, int, int, int], int]
 """entry(slots, first group, past the last group, address of scratch, address of the cancel flag): 1 when it stopped."""
 
 # The slots go in as the bytes object itself: its data is 8-byte aligned, and the kernel only reads it.

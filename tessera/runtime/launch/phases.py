@@ -3,6 +3,7 @@
 Both launchers have the interface of those for one artifact (`CpuLauncher`, `CudaLauncher`).
 """
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -97,6 +98,10 @@ class PhasedLaunch:
 
     launches: Sequence[BoundLaunch]
     cancelled: bool = False
+
+    def words(self, argument: int) -> "list[ctypes.c_uint64]":
+        """Return the places that hold the address of an argument, in every phase; see `BoundLaunch.words`."""
+        return [word for launch in self.launches for word in launch.words(argument)]
 
     def run(self) -> None:
         """Run them, to the end of the last one."""

@@ -51,11 +51,11 @@ scratch: Final = Scratch()
 class Job:
     """One launch of the code at `entry`, on `groups` groups in chunks of `chunk`.
 
-    keep: holds what the kernel's addresses point to, and the code
+    slots: the arguments, or where they lie; keep: holds what the kernel's addresses point to, the code and such slots
     """
 
     entry: int
-    slots: bytes
+    slots: bytes | int
     groups: int
     chunk: int
     scratch_bytes: int
