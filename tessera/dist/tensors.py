@@ -8,6 +8,8 @@ the CPU lie in this process's memory, where replicas of a shard share it; those 
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol, cast
 
 import numpy as np
@@ -21,7 +23,7 @@ from tessera.core.placement.devices import ON_GPU
 from tessera.core.placement.memory import MemoryPlan, amount
 from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.mesh_array import MeshArray
-from tessera.core.placement.placement import Placement
+from tessera.core.placement.placement import Placement, ShardMap
 from tessera.core.placement.reshard_plan import ReshardPlan
 from tessera.core.placement.shard_spec import Distribution
 from tessera.core.placement.sharded_type import ShardedType
@@ -53,6 +55,28 @@ class PendingUse(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a type lies on a mesh.  keys: what tells the memory of each rank's shard from others"""
+
+    type: ShardedType
+    map: ShardMap
+    keys: tuple[Place, ...]
+
+
+@lru_cache(maxsize=1024)
+def _layout(kind: ShardedType, mesh: Mesh) -> _Layout:
+    """Return how a type lies on a mesh: looked up, as results of graphs are made anew in each call."""
+    placement = kind.placement.normal(kind.shape, mesh)
+    normal = ShardedType(kind.dtype, kind.shape, placement)
+    on_mesh = normal.on(mesh)
+    keys: list[Place] = []
+    for rank, device in enumerate(mesh.devices):
+        place = (*on_mesh.place(rank), mesh.position(rank, placement.partial))
+        keys.append((*place, rank) if device.kind == ON_GPU else place)
+    return _Layout(normal, on_mesh, tuple(keys))
+
+
 class Tensor(MeshArray):
     """An array on a mesh.
 
@@ -62,12 +86,14 @@ class Tensor(MeshArray):
 
     def __init__(self, kind: ShardedType, mesh: Mesh, name: str = "") -> None:
         """Declare a tensor; nothing is allocated."""
-        self.type = ShardedType(kind.dtype, kind.shape, kind.placement.normal(kind.shape, mesh))
+        layout = _layout(kind, mesh)
+        self.type = layout.type
         self.mesh = mesh
         self.name: Final = name
-        self.map: Final = self.type.on(mesh)
+        self.map: Final = layout.map
         self.uses: list[PendingUse] = []
         self._shards: dict[Place, Shard] = {}
+        self._of_ranks: tuple[Shard, ...] = ()
 
     @property
     def placement(self) -> Placement:
@@ -101,8 +127,7 @@ class Tensor(MeshArray):
 
     def _key(self, rank: int) -> Place:
         """Return what tells the memory of a rank's shard from others."""
-        place = self.place(rank)
-        return (*place, rank) if self.mesh.devices[rank].kind == ON_GPU else place
+        return _layout(self.type, self.mesh).keys[rank]
 
     def shard(self, rank: int | None = None, **coordinates: int) -> Shard:
         """Return the shard of a rank in the memory of its device, which may be written.
@@ -114,6 +139,13 @@ class Tensor(MeshArray):
             rank = self._rank_at(coordinates)
         self._require_stored()
         return self._shards[self._key(rank)]
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The memory of each rank's shard, in the order of ranks; ranks may share it.  Raises NotStored."""
+        if not self._of_ranks:
+            self._of_ranks = tuple(self.shard(rank) for rank in range(self.mesh.size()))
+        return self._of_ranks
 
     def _require_stored(self) -> None:
         if not self.stored:
@@ -134,8 +166,9 @@ class Tensor(MeshArray):
     def made(self, kind: ShardedType, shards: Sequence[Shard]) -> "Tensor":
         """Return a tensor on the same mesh, of a shard for each rank."""
         found = Tensor(kind, self.mesh)
-        for rank in reversed(range(self.mesh.size())):
-            found.put(rank, shards[rank])
+        keys, devices = _layout(kind, self.mesh).keys, self.mesh.devices
+        for rank in reversed(range(len(keys))):
+            found._shards[keys[rank]] = on(devices[rank], shards[rank])
         return found
 
     def allocate(self) -> None:
@@ -175,6 +208,7 @@ class Tensor(MeshArray):
     def put(self, rank: int, value: Shard) -> None:
         """Replace the shard of a rank, and of those that share it; what lies elsewhere is copied to its device."""
         self._shards[self._key(rank)] = on(self.mesh.devices[rank], value)
+        self._of_ranks = ()
 
     def __setitem__(self, index: object, value: object) -> None:
         given = _elements(value)

@@ -20,7 +20,7 @@ class Sharded(MeshArray):
     """A list of shards."""
 
     def __init__(self, kind: ShardedType, mesh: Mesh, shards: Sequence[NDArray[Any]]) -> None:
-        self.type, self.mesh, self.shards = kind, mesh, list(shards)
+        self.type, self.mesh, self._shards = kind, mesh, list(shards)
 
     @classmethod
     def of(cls, array: NDArray[Any], mesh: Mesh, *dims: str) -> "Sharded":
@@ -29,6 +29,10 @@ class Sharded(MeshArray):
         assert dtype is not None
         parts = [part_of(array, dims_of(placement), mesh, rank) for rank in range(mesh.size())]
         return cls(ShardedType(dtype, array.shape, placement), mesh, parts)
+
+    @property
+    def shards(self) -> list[NDArray[Any]]:
+        return self._shards
 
     def shard(self, rank: int) -> NDArray[Any]:
         return self.shards[rank]

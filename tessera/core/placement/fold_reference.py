@@ -57,16 +57,21 @@ def _table(dtype: np.dtype[Any]) -> Mapping[ReduceOp, _Combine]:  # of every typ
 
 def fold_partial(parts: Sequence[Elements], fold: Fold, reduction: RankReduction) -> Elements:
     """Return a node folded of `parts`, in the accumulator's type: leaves are widened, partial nodes have it already."""
+    with np.errstate(all="ignore"):
+        return _folded(parts, fold, reduction)
+
+
+def _folded(parts: Sequence[Elements], fold: Fold, reduction: RankReduction) -> Elements:
     accumulator = reduction.accumulator.numpy
     combined = _table(accumulator)[reduction.op]
 
     def folded(part: Fold) -> Elements:
         if isinstance(part, int):
-            return parts[part].astype(accumulator, copy=False)
+            leaf = parts[part]
+            return leaf if leaf.dtype is accumulator else leaf.astype(accumulator, copy=False)
         return combined(folded(part[0]), folded(part[1]))
 
-    with np.errstate(all="ignore"):
-        return folded(fold)
+    return folded(fold)
 
 
 def widened(leaf: Elements, accumulator: DType) -> Elements:
@@ -77,24 +82,32 @@ def widened(leaf: Elements, accumulator: DType) -> Elements:
 
 def at_root(value: Elements, reduction: RankReduction, leaves: int, dtype: DType | None = None) -> Elements:
     """Return the root as a result: multiplied for a mean, NaN made one, rounded once to `dtype` (None: the leaves')."""
+    with np.errstate(all="ignore"):
+        return _at_root(value, reduction, leaves, dtype)
+
+
+def _at_root(value: Elements, reduction: RankReduction, leaves: int, dtype: DType | None = None) -> Elements:
     scale = reduction.scale(leaves)
     kind = (reduction.dtype if dtype is None else dtype).numpy
-    with np.errstate(all="ignore"):
-        if scale is not None:
-            value = value * value.dtype.type(scale)
-        if not reduction.accumulator.is_float:
-            return value.astype(kind, copy=False)
-        return np.where(value != value, value.dtype.type(np.nan), value).astype(kind)  # noqa: PLR0124 - NaN alone
+    if scale is not None:
+        value = value * value.dtype.type(scale)
+    if not reduction.accumulator.is_float:
+        return value.astype(kind, copy=False)
+    nans = value != value  # noqa: PLR0124 - NaN alone
+    if nans.any():
+        value = np.where(nans, value.dtype.type(np.nan), value)
+    return value.astype(kind)
 
 
 def reduce_leaves(leaves: Sequence[Elements], tree: ReductionTree, reduction: RankReduction) -> Elements:
     """Return the reduction of all leaves: what every rank gets.  Raises BadReduction for leaves of other types."""
     for leaf in leaves:
-        if from_numpy(leaf.dtype) != reduction.dtype:
+        if leaf.dtype is not reduction.dtype.numpy and from_numpy(leaf.dtype) != reduction.dtype:
             raise BadReduction(f"a leaf holds {leaf.dtype}, not {reduction.dtype}", hint="convert it")
     if reduction.det == "exact" and reduction.adds and reduction.dtype.is_float:
         return exact_sum(leaves, reduction)
-    return at_root(fold_partial(leaves, tree.leaf_fold(), reduction), reduction, tree.leaves)
+    with np.errstate(all="ignore"):
+        return _at_root(_folded(leaves, tree.leaf_fold(), reduction), reduction, tree.leaves)
 
 
 def exact_sum(leaves: Sequence[Elements], reduction: RankReduction) -> Elements:

@@ -39,6 +39,11 @@ class MeshArray(ArrayMethods):
     def shard(self, rank: int) -> AnyShard:
         """Return the memory of a rank's shard.  Raises NotStored."""
 
+    @property
+    @abstractmethod
+    def shards(self) -> Sequence[AnyShard]:
+        """The memory of each rank's shard, in the order of ranks.  Raises NotStored."""
+
     @abstractmethod
     def wait(self, *, writing: bool) -> None:
         """Wait for what still writes it; before it is written, also for what reads it."""

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from tessera.core.errors.catalog import NeedsMesh
 from tessera.core.graph.graph import Node
 from tessera.core.placement.devices import SIMULATED
 from tessera.core.placement.mesh import Mesh
 from tessera.core.schedule.plan import Group
-from tessera.graphs.execution.engine_collectives import copy_here, flat, run_collective
+from tessera.graphs.execution.engine_collectives import flat, join_by_engine
 from tessera.graphs.execution.frames import Memory, Workspace
-from tessera.runtime.dist.engines import engine_of
-from tessera.runtime.interpret.mesh import evaluate_collective
+from tessera.runtime.interpret.mesh import join_into
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,14 +47,8 @@ class CollectiveStep:
         mine = [memory[operand] for memory in memories]
         places = [workspace(node.result) for workspace in allocate]
         if mesh.devices[0].kind == SIMULATED:  # as all of them
-            made = evaluate_collective(node, mesh, [each.view for each in mine])
-            for place, value in zip(places, made, strict=True):
-                place.view[...] = value
+            join_into(node, mesh, [each.view for each in mine], [each.view for each in places])
         else:
-            groups = mesh.along(cast("tuple[str, ...]", node.attributes["axes"]))
-            outs = [flat(each) for each in places]
-            made = run_collective(node, engine_of(mesh.devices), groups, [flat(each) for each in mine], outs)
-            for out, value in zip(outs, made, strict=True):
-                copy_here(out, value)
+            join_by_engine(node, mesh, [flat(each) for each in mine], [flat(each) for each in places])
         for memory, place in zip(memories, places, strict=True):
             memory[node.result] = place

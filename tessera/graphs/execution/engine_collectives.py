@@ -14,12 +14,14 @@ import numpy as np
 from tessera.core.base.dtypes import DType, u8, u16, u32, u64
 from tessera.core.graph.graph import Node
 from tessera.core.graph.spec import CHOOSE
+from tessera.core.placement.mesh import Mesh
 from tessera.core.placement.reduction_rules import RankReduction, ReduceOp
 from tessera.core.placement.reduction_trees import ReductionTree
 from tessera.runtime.dist import collectives
 from tessera.runtime.dist.axis_parts import cut, join
 from tessera.runtime.dist.collectives import Folder, Group
 from tessera.runtime.dist.engine import Buffer, RankEngine
+from tessera.runtime.dist.engines import engine_of
 from tessera.runtime.driver import driver as door
 from tessera.runtime.memory.operands import Operand
 from tessera.runtime.memory.owned import DeviceArray
@@ -72,6 +74,13 @@ def flat(array: Operand[object]) -> Buffer:
     if isinstance(value, DeviceArray):
         return value.reshape((array.view.size,))
     return array.view.reshape(-1)
+
+
+def join_by_engine(node: Node, mesh: Mesh, parts: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
+    """Write what every rank has behind a collective to `outs`: buffers of one axis, as `parts` are."""
+    groups = mesh.along(cast("tuple[str, ...]", node.attributes["axes"]))
+    for out, value in zip(outs, run_collective(node, engine_of(mesh.devices), groups, parts, outs), strict=True):
+        copy_here(out, value)
 
 
 def copy_here(out: Buffer, value: Buffer) -> None:

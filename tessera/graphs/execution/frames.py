@@ -8,7 +8,7 @@ the next one to have it works on the same stream, so behind it.  A frame whose c
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Generator, Hashable, Mapping
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -43,11 +43,20 @@ class BoundOnHost(Protocol):
         ...
 
 
+class BoundOnMesh(Protocol):
+    """Launches on the devices of a mesh that are bound to a frame of each."""
+
+    @property
+    def frames(self) -> "Sequence[Frame]":
+        """The frames, in the order of ranks."""
+        ...
+
+
 class Frame:
     """The arena of one call of a plan, and the arrays in it.
 
     supply: that the arena is of; views: the array of each value that lies in it; kept: further arrays that stay
-    bound, bound_on_host: launches that read and write here
+    bound, bound_on_host, bound_on_mesh: launches that read and write here
     """
 
     def __init__(self, plan: Plan, supply: Supply) -> None:
@@ -62,6 +71,7 @@ class Frame:
         self.kept: Memory = {}
         self.bound: Bound | None = None
         self.bound_on_host: BoundOnHost | None = None
+        self.bound_on_mesh: BoundOnMesh | None = None
         self._inner: dict[Plan, Frame] = {}
 
     def inner(self, plan: Plan) -> "Frame":

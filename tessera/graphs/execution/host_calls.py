@@ -94,21 +94,24 @@ class HostSequence:
 
 
 class BoundHostGraph:
-    """The steps of a graph on a frame: rows of launches, and steps between them."""
+    """The steps of a graph on a frame.
+
+    parts: rows of launches, and steps between them
+    """
 
     def __init__(self, callee: PreparedGraph, frame: Frame) -> None:
         self._plan, self._frame = callee.plan, frame
-        self._parts: list[HostSequence | Step] = []
+        self.parts: list[HostSequence | Step] = []
         for bound, row in groupby(callee.steps, key=is_bound):
             steps = list(row)
             if bound:
-                self._parts.append(HostSequence(cast("list[KernelStep]", steps), callee.plan, frame))
+                self.parts.append(HostSequence(cast("list[KernelStep]", steps), callee.plan, frame))
             else:
-                self._parts += steps
+                self.parts += steps
 
     def run(self, places: dict[Value, int], memory: Memory) -> None:
         """Run all steps; see `BoundOnHost`."""
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(part, HostSequence):
                 part.run(places)
             else:

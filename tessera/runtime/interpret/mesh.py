@@ -38,13 +38,19 @@ def evaluate_on_mesh(graph: Graph, mesh: Mesh, inputs: Sequence[Sequence[Numbers
 
 def evaluate_collective(node: Node, mesh: Mesh, held: Sequence[Numbers]) -> list[Numbers]:
     """Return what each device has behind a collective, of what each has before it."""
+    kind = node.result.type
+    results = [np.empty(kind.shape, kind.dtype.numpy) for _ in held]
+    join_into(node, mesh, held, results)
+    return results
+
+
+def join_into(node: Node, mesh: Mesh, held: Sequence[Numbers], results: Sequence[Numbers]) -> None:
+    """Write what each device has behind a collective to the arrays in `results`, which share no memory with `held`."""
     axes = cast("tuple[str, ...]", node.attributes["axes"])
-    found: list[Numbers] = list(held)
+    join = _KINDS[str(node.attributes["kind"])]
     for group in mesh.along(axes):
-        made = _KINDS[str(node.attributes["kind"])](node, [held[rank] for rank in group])
-        for rank, each in zip(group, made, strict=True):
-            found[rank] = np.array(each, order="C")
-    return found
+        for rank, each in zip(group, join(node, [held[rank] for rank in group]), strict=True):
+            results[rank][...] = each
 
 
 def _folded(node: Node, parts: Sequence[Numbers]) -> Numbers:

@@ -62,7 +62,7 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     run = BoundHostGraph.run
 
     def counted(self: BoundHostGraph, places: dict[Value, int], memory: Memory) -> None:
-        counts.append(sum(isinstance(part, HostSequence) for part in self._parts))  # pyright: ignore[reportPrivateUsage]
+        counts.append(sum(isinstance(part, HostSequence) for part in self.parts))
         run(self, places, memory)
 
     monkeypatch.setattr(host_calls.BoundHostGraph, "run", counted)
