@@ -227,6 +227,7 @@ from tessera.ops.images.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from tessera.ops.images.patches import im2col
 from tessera.ops.images.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -302,7 +303,7 @@ __all__ = [  # noqa: RUF022 - in the order of their letters, in which digits com
     "einsum", "elu", "embedding", "equal", "erf", "exp", "exp2", "expand_dims", "expm1", "fabs", "fft", "fft2d",
     "flash_attention", "flatten", "flip", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "fold_in",
     "frexp", "full", "gather", "gcd", "gelu", "gemm", "glu", "greater", "greater_equal", "group_norm", "hardsigmoid",
-    "hardswish", "hardtanh", "heaviside", "hypot", "ifft", "ifft2d", "instance_norm", "interpolate", "invert",
+    "hardswish", "hardtanh", "heaviside", "hypot", "ifft", "ifft2d", "im2col", "instance_norm", "interpolate", "invert",
     "isfinite", "isinf", "isnan", "join_heads", "key", "layernorm", "layernorm_safe", "lcm", "ldexp", "leaky_relu",
     "left_shift", "less", "less_equal", "linear", "log", "log10", "log1p", "log2", "log_sigmoid", "log_softmax",
     "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul",

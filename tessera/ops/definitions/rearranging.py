@@ -181,7 +181,8 @@ def unfold(x: Array, axis: int, size: int, step: int = 1) -> Array:
     """Return windows along an axis, as PyTorch's `Tensor.unfold`: a view, which element-wise operators read through.
 
     The axis counts the windows, which begin `step` elements after one another; a new last axis has the `size` elements
-    of each.  Raises OperandMismatch for windows of less than 1 or more than all elements, and for steps less than 1.
+    of each.  `op.im2col` is PyTorch's `functional.unfold`.  Raises OperandMismatch for windows of less than 1 or more
+    than all elements, and for steps less than 1.
     """
     array = as_tracer(x)
     number, size, step = axis_of(array.ndim, axis), index_of(size), index_of(step)

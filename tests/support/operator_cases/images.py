@@ -35,6 +35,14 @@ def _convolved(rank: int) -> Case:
     )  # fmt: skip
 
 
+def _patches(x: Numbers) -> Numbers:
+    """Return what a convolution with a filter for each pixel of a patch and channel gives."""
+    channels, taps = x.shape[-3], 6
+    filters = np.eye(channels * taps).reshape(channels * taps, channels, 3, 2)
+    y = correlated(x, filters, stride=(2, 1), padding=((1, 1), (2, 2)), dilation=(1, 3), groups=1)
+    return y.reshape(*y.shape[:-2], y.shape[-2] * y.shape[-1])
+
+
 def _transposed(rank: int) -> Case:
     made = getattr(op, f"conv_transpose{rank}d")
     how = {
@@ -84,6 +92,13 @@ IMAGES: Final[dict[str, Case]] = {
     **{f"conv_transpose{rank}d": _transposed(rank) for rank in (1, 2, 3)},
     **{f"{kind}_pool{rank}d": _pool(rank, kind) for kind in ("avg", "max") for rank in (1, 2, 3)},
     **{f"adaptive_{kind}_pool{rank}d": _adaptive(rank, kind) for kind in ("avg", "max") for rank in (1, 2, 3)},
+    "im2col": Case(
+        lambda x: op.im2col(x, (3, 2), (2, 1), (1, 2), (1, 3)), _patches, (f(2, 3, 9, 7),),
+        ((lambda: op.im2col(ELSE, 2), "im2col of (3,)"),
+         (lambda: op.im2col(np.ones((1, 2, 2)), 3), "patches of 3 x 3 do not fit images of 2 x 2"),
+         (lambda: op.im2col(np.ones((1, 4, 4)), 2, 0), "stride 0")),
+        (f(0, 3, 9, 7),), (f(2, 3, 9, 7),),
+    ),
     "interpolate": Case(
         lambda x: op.interpolate(x, (4, 9), mode="bilinear"),
         lambda x: resampled(resampled(x, 2, 4, 5 / 4, "linear"), 3, 9, 7 / 9, "linear"), (f(2, 3, 5, 7),),
