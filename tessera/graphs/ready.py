@@ -15,7 +15,7 @@ from tessera.graphs.executable import Executable, executable_of
 from tessera.graphs.execution.supply import NumberMemory
 from tessera.graphs.execution.torch_gradients import recorded, requires_gradients
 from tessera.graphs.operands.host_number import NeedsNumber, NumberInput
-from tessera.graphs.operands.index_bounds import IndexBound, require_inside
+from tessera.graphs.operands.index_bounds import IndexBound, first_outside, require_inside
 from tessera.graphs.operands.same_program import same_program
 from tessera.graphs.structure import Static, Structure, matcher, number_places, numbers_in
 from tessera.kernels.closures.closed_over import ClosedOver
@@ -252,5 +252,6 @@ class QuickCall:
                 arrays = (*arrays, *ready.elements(numbers, arrays))
             except NeedsNumber:
                 return None
-        ready.captured.require_inside(arrays)
+        if first_outside(ready.captured.bounds, arrays) is not None:  # of an array of another shape, perhaps
+            return None
         return ready.executable.again(arrays)

@@ -13,7 +13,7 @@ from fuzz.meshes import check_on_mesh, describe, placed
 from tessera.core.graph.graph import Node
 from tessera.core.placement.mesh import Mesh
 from tessera.graphs.execution import collective_step
-from tessera.runtime.interpret.mesh import evaluate_collective
+from tessera.runtime.interpret.mesh import join_into
 
 SUM = GraphCase(2, (Input("x0", "f32", (6,)),), (Step("v0", "op.sum(x0)"),), ("v0",))
 
@@ -50,19 +50,21 @@ def test_a_wrong_sum_is_found() -> None:
     assert placed(SUM).cuts != (("",),)
     assert check_on_mesh(SUM, "cpu").kind == "agrees"
 
-    def twice(node: Node, mesh: Mesh, held: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return [2 * each + 1 for each in evaluate_collective(node, mesh, held)]
+    def twice(node: Node, mesh: Mesh, held: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        join_into(node, mesh, held, results)
+        for result in results:
+            result[...] = 2 * result + 1
 
-    with mock.patch.object(collective_step, "evaluate_collective", twice):
+    with mock.patch.object(collective_step, "join_into", twice):
         assert check_on_mesh(SUM, "cpu").kind == "differs"
 
 
 def test_a_device_that_has_something_else_is_found() -> None:
-    def late(node: Node, mesh: Mesh, held: Sequence[np.ndarray]) -> list[np.ndarray]:
-        *others, last = evaluate_collective(node, mesh, held)
-        return [*others, last + 1]
+    def late(node: Node, mesh: Mesh, held: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        join_into(node, mesh, held, results)
+        results[-1][...] += 1
 
-    with mock.patch.object(collective_step, "evaluate_collective", late):
+    with mock.patch.object(collective_step, "join_into", late):
         outcome = check_on_mesh(SUM, "cpu")
     assert outcome.kind == "differs"
     assert "has another copy" in outcome.detail

@@ -28,15 +28,15 @@ _CLOSURES: Final = (
 )  # fmt: skip
 _INDICES: Final = (
     "{f}[0]", "{f}[-1]", "{f}[..., {k}]", "{f}[:, {k}]", "{f}[1:]", "{f}[:, ::-1]", "{f}[..., ::2]", "{f}[:, None]", "{f}[..., [0, -1]]",
-    "{f}[[1, 0, 1]]", "{f}[y]", "{f}[:, y]", "{f}[op.arange({f}.shape[0]), y]".replace("{f}", "x"), "{f}[{i}]", "{f}[:, {i}]",
-    "op.gather({f}, {i}, {a})", "op.gather({f}, y + 2, 1)", "op.take_along_axis({f}, op.argsort({f}, -1), -1)", "{f}[..., np.array([2, 0])]",
-    "op.take_along_axis({f}, (y % 3)[:, None, None], 1)", "{f}[0, {k}]", "{f}[{k}:]", "{f}[:, :n]", "{f}[..., n]", "p['w'][y]",
+    "{f}[[1, 0, 1]]", "{f}[y + 0]", "{f}[:, y + 0]", "{f}[op.arange({f}.shape[0]), y + 0]".replace("{f}", "x"), "{f}[{i} + 0]", "{f}[:, {i} + 0]",
+    "op.gather({f}, {i} + 0, {a})", "op.gather({f}, y + 2, 1)", "op.take_along_axis({f}, op.argsort({f}, -1), -1)", "{f}[..., np.array([2, 0])]",
+    "op.take_along_axis({f}, (y % 3)[:, None, None], 1)", "{f}[0, {k}]", "{f}[{k}:]", "{f}[:, :n]", "{f}[..., n]", "p['w'][y + 0]",
     "p['w'][[n, 0]]", "{f}[op.arange(2)]", "{f}[..., {k}:][..., :1]", "{f}[tuple([0, 1])]", "{f}[slice(None, None, 2)]",
 )  # fmt: skip
 _UPDATES: Final = (
-    "{f}.at[0].set(0.5)", "{f}.at[-1].add({c})", "{f}.at[:, 1].set({c})", "{f}.at[..., 1:3].multiply(2.0)", "{f}.at[y].add(1.0)",
-    "{f}.at[:, {k}].max({g}[0, 0])", "{f}.at[1:].add({f}[:-1])", "{f}.at[[0, 1, 0]].add({c})", "{f}.at[{i}].min(0.25)",
-    "{f}.at[:, y].add({c})", "{f}.at[::2].set({f}[::2] * 3)", "{f}.at[..., 0].set({f}[..., -1])", "{f}.at[0, {k}].set(p['b'])",
+    "{f}.at[0].set(0.5)", "{f}.at[-1].add({c})", "{f}.at[:, 1].set({c})", "{f}.at[..., 1:3].multiply(2.0)", "{f}.at[y + 0].add(1.0)",
+    "{f}.at[:, {k}].max({g}[0, 0])", "{f}.at[1:].add({f}[:-1])", "{f}.at[[0, 1, 0]].add({c})", "{f}.at[{i} + 0].min(0.25)",
+    "{f}.at[:, y + 0].add({c})", "{f}.at[::2].set({f}[::2] * 3)", "{f}.at[..., 0].set({f}[..., -1])", "{f}.at[0, {k}].set(p['b'])",
     "{f}.at[:, 0].set(single)", "op.at(p['w'])[n].set(p['b'])", "{f}.at[..., -1].min({c})", "{f}.at[{k}].multiply(rate)",
     "op.scatter_add({f}, y % 2, {f}, 0)",
 )  # fmt: skip

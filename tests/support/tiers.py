@@ -125,6 +125,11 @@ RULES: Final[Mapping[str, Tier]] = {
     "tests/docs/test_site.py": Tier.ALL,
     "tests/magics/test_kernel.py": Tier.ALL,
     "tests/notebooks/test_execution.py": Tier.ALL,
+    # They measure this machine, or search for a while: others of their kind do with less.
+    "tests/benchmarks/test_tuning.py": Tier.ALL,
+    "tests/performance/test_device_model.py::test_the_cpu": Tier.ALL,
+    "tests/profiling/advice/test_program_rules.py::test_a_loop_outside_is_told_to_be_the_innermost": Tier.ALL,
+    "tests/tuning/test_record.py::test_a_search_under_an_ascii_file_system": Tier.ALL,
     # Worker processes that are killed, and signals.
     "tests/lowering/service/test_server.py": Tier.ALL,
     "tests/runtime/launch/test_program_counters.py": Tier.ALL,

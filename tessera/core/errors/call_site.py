@@ -51,14 +51,14 @@ def _raised_place(error: TesseraError) -> tuple[Span, Source | None] | None:
 
     Code that Python generates, and that of installed packages, such as a library that calls back, is not the user's.
     """
-    step, place = error.__traceback__, None
+    step, innermost = error.__traceback__, None
     while step is not None:
         name = step.tb_frame.f_code.co_filename
         if not _is_ours(name) and not _is_installed(name):
-            found = _place(step.tb_frame, step.tb_lasti)
-            place = found if found[1] is not None else place
+            span, source = _place(step.tb_frame, step.tb_lasti)
+            innermost = innermost if source is None else (span, source)
         step = step.tb_next
-    return place
+    return innermost
 
 
 def _place(frame: FrameType, instruction: int) -> tuple[Span, Source | None]:

@@ -38,8 +38,8 @@ class Bound(Protocol):
 class BoundOnHost(Protocol):
     """Launches on the CPU that are bound to a frame."""
 
-    def run(self, places: dict[Value, int], memory: Memory) -> None:
-        """Run them, with the arrays at `places`; `memory`: the same arrays, for other steps."""
+    def run(self, addresses: dict[Value, int], memory: Memory) -> None:
+        """Run them, with the arrays at these addresses; `memory`: the same arrays, for other steps."""
         ...
 
 

@@ -31,7 +31,7 @@ from tessera.runtime.memory.operands import Operand, new_array, operand
 from tessera.runtime.streams.graph_capture import CaptureSession
 
 Reader: TypeAlias = Callable[[object], int]
-"""Returns the address of an array like the one it was made for; -1 for any other."""
+"""Returns the address of an array like the one it was results for; -1 for any other."""
 _OTHER: Final = -1
 _NOWHERE: Final = -1
 """Of an array whose address is being written: an interrupt may come between two words."""
@@ -60,7 +60,7 @@ class HostSequence:
             value: operand(np.empty(value.type.shape, value.type.dtype.numpy), value.name) for value in self.moving
         }
         self._written = [address(stand_ins[value].view) for value in self.moving]
-        ends = [place + value.type.bytes for place, value in zip(self._written, self.moving, strict=True)]
+        ends = [start + value.type.bytes for start, value in zip(self._written, self.moving, strict=True)]
         self._patches: list[list[_Patch]] = [[] for _ in self.moving]
         self.launches: list[BoundLaunch | PhasedLaunch] = []
         space = Workspace(frame, stand_ins, repeated=True)
@@ -73,22 +73,22 @@ class HostSequence:
                 continue
             self.launches.append(launch)
             for number, argument in enumerate(arguments):
-                place = address(cast("np.ndarray", argument))
+                lies = address(cast("np.ndarray", argument))
                 for which, (start, end) in enumerate(zip(self._written, ends, strict=True)):
-                    if start <= place < end:
-                        self._patches[which] += [_Patch(word, place - start) for word in launch.words(number)]
+                    if start <= lies < end:
+                        self._patches[which] += [_Patch(word, lies - start) for word in launch.words(number)]
         self._kept = stand_ins
 
-    def run(self, places: dict[Value, int]) -> None:
-        """Run the launches, with the values that move at the addresses in `places`."""
+    def run(self, addresses: dict[Value, int]) -> None:
+        """Run the launches, with the values that move at these addresses."""
         written = self._written
         for number, value in enumerate(self.moving):
-            place = places[value]
-            if place != written[number]:
+            start = addresses[value]
+            if start != written[number]:
                 written[number] = _NOWHERE
                 for patch in self._patches[number]:
-                    patch.word.value = place + patch.displacement
-                written[number] = place
+                    patch.word.value = start + patch.displacement
+                written[number] = start
         for launch in self.launches:
             launch.run()
 
@@ -109,13 +109,13 @@ class BoundHostGraph:
             else:
                 self.parts += steps
 
-    def run(self, places: dict[Value, int], memory: Memory) -> None:
+    def run(self, addresses: dict[Value, int], memory: Memory) -> None:
         """Run all steps; see `BoundOnHost`."""
         for part in self.parts:
             if isinstance(part, HostSequence):
-                part.run(places)
+                part.run(addresses)
             else:
-                take_between(part, self._plan, self._frame, places, memory)
+                take_between(part, self._plan, self._frame, addresses, memory)
 
 
 def is_bound(step: Step) -> bool:
@@ -146,41 +146,42 @@ class HostCalls:
         if not arrays or not any(map(is_bound, callee.steps)):
             return None
         readers = [_reader(array) for array in arrays]
-        found = [reader for reader in readers if reader is not None]
-        return None if len(found) < len(readers) else HostCalls(callee, operand(arrays[0], "an input"), found)
+        quick = [reader for reader in readers if reader is not None]
+        return None if len(quick) < len(readers) else HostCalls(callee, operand(arrays[0], "an input"), quick)
 
     def __call__(self, arrays: Sequence[object]) -> tuple[object, ...] | None:
         """Run on arrays; None, having done nothing, where these or the situation are of another kind."""
         if len(arrays) != len(self._readers) or CaptureSession.count:
             return None
-        places: dict[Value, int] = {}
+        addresses: dict[Value, int] = {}
         for value, read, array in zip(self._inputs, self._readers, arrays, strict=True):
-            place = read(array)
-            if place == _OTHER:
+            start = read(array)
+            if start == _OTHER:
                 return None
-            places[value] = place
-        made: dict[Value, object] = {}
+            addresses[value] = start
+        results: dict[Value, object] = {}
         for root, value, make in self._makers:
-            array = made[value] = make()
-            places[root] = _address_of(array)
-        memory: Memory = self._memory(arrays, made) if self._between else {}
+            array = results[value] = make()
+            addresses[root] = _address_of(array)
+        memory: Memory = self._memory(arrays, results) if self._between else {}
         with self._callee.frames.lent(self._supply) as frame:
             bound = frame.bound_on_host
             if bound is None:
                 bound = frame.bound_on_host = BoundHostGraph(self._callee, frame)
-            bound.run(places, memory)
+            bound.run(addresses, memory)
         if len(self._makers) == len(self._outputs):
-            return tuple(made.values())
-        known = {**memory, **{value: operand(a, value.name) for value, a in zip(self._inputs, arrays, strict=True)}}
+            return tuple(results.values())
+        arrays_of = {**memory, **{value: operand(a, value.name) for value, a in zip(self._inputs, arrays, strict=True)}}
         return tuple(
-            made[value] if value in made else known[root].reshaped(value.type.shape) for value, root in self._outputs
+            results[value] if value in results else arrays_of[root].reshaped(value.type.shape)
+            for value, root in self._outputs
         )
 
-    def _memory(self, arrays: Sequence[object], made: dict[Value, object]) -> Memory:
+    def _memory(self, arrays: Sequence[object], results: dict[Value, object]) -> Memory:
         """Return what the steps between two rows are given."""
         memory = {value: operand(array, value.name) for value, array in zip(self._inputs, arrays, strict=True)}
         for root, value, _ in self._makers:
-            memory[root] = operand(operand(made[value], value.name).reshaped(root.type.shape), value.name)
+            memory[root] = operand(operand(results[value], value.name).reshaped(root.type.shape), value.name)
         return memory
 
 

@@ -34,7 +34,7 @@ from tessera.runtime.streams.graph_capture import CaptureSession
 Shards: TypeAlias = Sequence[AnyArray]
 """The arrays of all ranks."""
 Reader: TypeAlias = Callable[[object], Shards | None]
-"""Returns the shards of an array like the one it was made for; None for any other."""
+"""Returns the shards of an array like the one it was results for; None for any other."""
 
 
 class MeshCalls:
@@ -71,53 +71,55 @@ class MeshCalls:
     ) -> "MeshCalls | None":  # fmt: skip
         """Return the calls on arrays like these, of a graph that has a quick way; None where these have none."""
         readers = [_reader(array, value.type, mesh) for array, value in zip(arrays, callee.graph.inputs, strict=True)]
-        found = [reader for reader in readers if reader is not None]
-        return MeshCalls(callee, mesh, found, supplies) if len(found) == len(readers) else None
+        quick = [reader for reader in readers if reader is not None]
+        return MeshCalls(callee, mesh, quick, supplies) if len(quick) == len(readers) else None
 
     def __call__(self, arrays: Sequence[object]) -> list[list[AnyArray]] | None:
         """Return the shards of each output; None, having done nothing, where arrays or the situation are others."""
         if len(arrays) != len(self._readers) or CaptureSession.count:
             return None
-        given: list[Shards] = []
+        operands: list[Shards] = []
         for read, array in zip(self._readers, arrays, strict=True):
             shards = read(array)
             if shards is None:
                 return None
-            given.append(shards)
-        made = [[np.empty(value.type.shape, value.type.dtype.numpy) for _ in self._ranks] for value, _ in self._outputs]
+            operands.append(shards)
+        results = [
+            [np.empty(value.type.shape, value.type.dtype.numpy) for _ in self._ranks] for value, _ in self._outputs
+        ]
         moving: list[dict[Value, AnyArray]] = []
         for rank in self._ranks:
-            mine = {value: shards[rank] for value, shards in zip(self._inputs, given, strict=True)}
-            mine.update((root, outs[rank]) for (_, root), outs in zip(self._outputs, made, strict=True))
-            moving.append(mine)
+            arrays_of = {value: shards[rank] for value, shards in zip(self._inputs, operands, strict=True)}
+            arrays_of.update((root, outs[rank]) for (_, root), outs in zip(self._outputs, results, strict=True))
+            moving.append(arrays_of)
         with ExitStack() as lent:
             frames = [lent.enter_context(self._callee.frames.lent(supply)) for supply in self._supplies]
             self._run(frames, moving)
-        return made
+        return results
 
     def _run(self, frames: Sequence[Frame], moving: Sequence[Mapping[Value, AnyArray]]) -> None:
         parts = self._bound(frames)
-        places = [{value: address(array) for value, array in mine.items()} for mine in moving]
+        addresses = [{value: address(array) for value, array in arrays_of.items()} for arrays_of in moving]
         with np.errstate(all="ignore"):
             for part in parts:
                 if isinstance(part, BoundCollective):
                     part.run(moving)
                 else:
-                    for sequence, mine in zip(part, places, strict=True):
-                        sequence.run(mine)
+                    for sequence, of_rank in zip(part, addresses, strict=True):
+                        sequence.run(of_rank)
 
     def _bound(self, frames: Sequence[Frame]) -> "Sequence[Row]":
         """Return the rows of launches of all devices, and collectives between them, bound to these frames."""
         first = frames[0]
-        kept = first.bound_on_mesh
-        if kept is None or any(one is not other for one, other in zip(kept.frames, frames, strict=True)):
-            kept = first.bound_on_mesh = BoundMesh(tuple(frames), self._rows(frames))
-        return cast("BoundMesh", kept).rows
+        bound = first.bound_on_mesh
+        if bound is None or any(one is not other for one, other in zip(bound.frames, frames, strict=True)):
+            bound = first.bound_on_mesh = BoundMesh(tuple(frames), self._rows(frames))
+        return cast("BoundMesh", bound).rows
 
     def _rows(self, frames: Sequence[Frame]) -> "tuple[Row, ...]":
         rows: list[Row] = []
         plan, graphs = self._callee.plan, [BoundHostGraph(self._callee, frame) for frame in frames]
-        for parts in zip(*(each.parts for each in graphs), strict=True):
+        for parts in zip(*(graph.parts for graph in graphs), strict=True):
             if isinstance(parts[0], HostSequence):
                 rows.append(cast("tuple[HostSequence, ...]", parts))
             else:
@@ -173,7 +175,7 @@ class _Arrays:
 
     def arrays(self, moving: Sequence[Mapping[Value, AnyArray]]) -> Shards:
         """Return them."""
-        return self.fixed or [mine[self._root].reshape(self._shape) for mine in moving]
+        return self.fixed or [arrays_of[self._root].reshape(self._shape) for arrays_of in moving]
 
 
 class _BoundFold:

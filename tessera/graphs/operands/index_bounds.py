@@ -48,8 +48,8 @@ def same_integers(value: Value, producers: Mapping[Value, Node]) -> Value:
     return value
 
 
-def require_inside(bounds: Sequence[IndexBound], arrays: Sequence[object], source: Source) -> None:
-    """Raise OperandMismatch, with the place in the captured function, for an index that is outside of its axis.
+def first_outside(bounds: Sequence[IndexBound], arrays: Sequence[object]) -> tuple[IndexBound, int] | None:
+    """Return a bound and an index in host memory that breaks it; None where all are inside.
 
     arrays: of the inputs; those of NumPy, and PyTorch's in host memory, are looked at
     """
@@ -59,14 +59,24 @@ def require_inside(bounds: Sequence[IndexBound], arrays: Sequence[object], sourc
             continue
         for index in (int(numbers.min()), int(numbers.max())):
             if not bound.lowest <= index < bound.extent:
-                hint = f"indices go from {bound.lowest} to {bound.extent - 1}" if bound.extent else "the axis is empty"
-                message = f"index {index} is outside an axis of {bound.extent}"
-                raise OperandMismatch(message, bound.span, hint).with_source(source)
+                return bound, index
+    return None
+
+
+def require_inside(bounds: Sequence[IndexBound], arrays: Sequence[object], source: Source) -> None:
+    """Raise OperandMismatch, with the place in the captured function, for an index that is outside of its axis."""
+    broken = first_outside(bounds, arrays)
+    if broken is not None:
+        bound, index = broken
+        hint = f"indices go from {bound.lowest} to {bound.extent - 1}" if bound.extent else "the axis is empty"
+        message = f"index {index} is outside an axis of {bound.extent}"
+        raise OperandMismatch(message, bound.span, hint).with_source(source)
 
 
 def _on_host(array: object) -> AnyArray | None:
+    """Return the integers of an array in host memory; None for other arrays."""
     if type(array) is np.ndarray:
-        return array
+        return array if array.dtype.kind in "iu" else None
     if is_torch(array) and not is_on_device(array):
-        return np.asarray(array)
+        return _on_host(np.asarray(array))
     return None

@@ -163,8 +163,8 @@ def ldexp(x: Array | Number, n: Array | Number) -> Array:
     exponents = as_tracer(n, trace)
     if not exponents.dtype.is_integer:
         raise OperandMismatch(f"a power of two is shifted by integers, not {exponents.dtype}", hint="write x * 2.0**n")
-    (made,) = _called(_LDEXP, _together([wide.astype(f64), exponents.astype(i32)]))
-    return made.astype(dtype)
+    (scaled,) = _called(_LDEXP, _together([wide.astype(f64), exponents.astype(i32)]))
+    return scaled.astype(dtype)
 
 
 @operator("nextafter")
@@ -183,9 +183,9 @@ def spacing(x: Array) -> Array:
 
     It has no derivative.  A call of NumPy or CuPy.  Raises LibraryMissing on a GPU without CuPy.
     """
-    given = as_tracer(x)
-    outward = tracer.select(given < 0, -math.inf, math.inf).astype(float_dtype(given.dtype))
-    value, further = _next_after(given, outward)
+    start = as_tracer(x)
+    outward = tracer.select(start < 0, -math.inf, math.inf).astype(float_dtype(start.dtype))
+    value, further = _next_after(start, outward)
     wide, dtype = widened(value)
     return (further.astype(wide.dtype) - wide).astype(dtype)
 
@@ -196,8 +196,8 @@ def _next_after(x: object, y: object) -> tuple[Tracer, Tracer]:
     # NumPy and CuPy have no bf16: it is the upper half of f32.
     held = first.dtype if dtype == bf16 else dtype
     operands = _together([first.astype(dtype).astype(held), second.astype(dtype).astype(held)])
-    (made,) = _called(_NEXTAFTER, operands, step=1 << 16 if dtype == bf16 else 1)
-    return operands[0].astype(dtype), made.astype(dtype)
+    (neighbor,) = _called(_NEXTAFTER, operands, step=1 << 16 if dtype == bf16 else 1)
+    return operands[0].astype(dtype), neighbor.astype(dtype)
 
 
 # Integers
@@ -225,8 +225,8 @@ def _of_integers(name: str, a: object, b: object) -> Tracer:
     x, y = _met(a, b)
     if not x.dtype.is_integer:
         raise OperandMismatch(f"{name} takes integers, not {x.dtype}", hint="convert with .astype('i64')")
-    (made,) = _called(_OF_INTEGERS[name], _together([x, y]))
-    return made
+    (result,) = _called(_OF_INTEGERS[name], _together([x, y]))
+    return result
 
 
 def _met(a: object, b: object) -> tuple[Tracer, Tracer]:

@@ -71,6 +71,20 @@ def test_the_place_is_that_of_the_subscript():
     assert "        return doubled[rows]\n" in str(caught.value)
 
 
+def test_calls_of_other_shapes_have_bounds_of_their_own():
+    """A call is compared with the one before it, which may have been of a shorter axis."""
+    pick = graph.module("pick")(lambda x, i: op.softmax(x[i]))
+    for rows, last in ((2, 1), (9, 8), (2, 1), (5, 4), (9, 8)):
+        x, index = np.zeros((rows, 4), np.float32), np.array([0, last])
+        for _ in range(2):
+            np.testing.assert_array_equal(pick(x, index), np.full((2, 4), 0.25, np.float32))
+            np.testing.assert_allclose(
+                op.cross_entropy(np.zeros((2, rows), np.float32), index), np.log(rows), rtol=1e-6
+            )
+        with pytest.raises(OperandMismatch, match=f"index {rows} is outside an axis of {rows}"):
+            pick(x, np.array([0, rows]))
+
+
 def test_arrays_that_a_function_closes_over():
     held = SimpleNamespace(rows=np.array([0, 2]))
     picked = graph.module("picked")(lambda x: x[held.rows])
