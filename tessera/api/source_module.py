@@ -35,8 +35,8 @@ class CellRun:
 def language_names() -> dict[str, object]:
     """Return every name that a cell may use without importing it.
 
-    These are the language's, those of decorators, and the operators, but for `op.sum` and others that Python has too,
-    and for `op.add` and others under NumPy's names for Python's operators.
+    These are the names of the language, the decorators and the operators.  Operators named like a builtin of
+    Python, such as `op.sum`, and NumPy's names for Python's operators, such as `op.add`, need their `op.`.
     """
     autotune = importlib.import_module("tessera.tuning.autotune")  # as late as the package itself loads it
     named = [name for name in op.__all__ if not hasattr(builtins, name) and name not in NUMPY_NAMES]

@@ -57,7 +57,10 @@ class PendingUse(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a type lies on a mesh.  keys: what tells the memory of each rank's shard from others"""
+    """The shards of a type on a mesh.
+
+    keys: one per rank; ranks with equal keys share the memory of a shard
+    """
 
     type: ShardedType
     map: ShardMap
@@ -66,14 +69,14 @@ class _Layout:
 
 @lru_cache(maxsize=1024)
 def _layout(kind: ShardedType, mesh: Mesh) -> _Layout:
-    """Return how a type lies on a mesh: looked up, as results of graphs are made anew in each call."""
+    """Work out the shards of a type on a mesh, once: every call of a graph returns tensors of the same types."""
     placement = kind.placement.normal(kind.shape, mesh)
     normal = ShardedType(kind.dtype, kind.shape, placement)
     on_mesh = normal.on(mesh)
     keys: list[Place] = []
     for rank, device in enumerate(mesh.devices):
-        place = (*on_mesh.place(rank), mesh.position(rank, placement.partial))
-        keys.append((*place, rank) if device.kind == ON_GPU else place)
+        key = (*on_mesh.place(rank), mesh.position(rank, placement.partial))
+        keys.append((*key, rank) if device.kind == ON_GPU else key)
     return _Layout(normal, on_mesh, tuple(keys))
 
 

@@ -75,13 +75,13 @@ def call_span() -> Span:
     if frame is None:
         return NOWHERE
     key = (frame.f_code, frame.f_lasti)
-    found = _KNOWN.get(key)
-    if found is None:
+    span = _KNOWN.get(key)
+    if span is None:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
         lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-        found = _KNOWN[key] = _span(frame.f_code, frame.f_lasti, lines) or NOWHERE
-    return found
+        span = _KNOWN[key] = _span(frame.f_code, frame.f_lasti, lines) or NOWHERE
+    return span
 
 
 def function_source(function: object) -> Source | None:

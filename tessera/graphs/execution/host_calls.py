@@ -55,7 +55,7 @@ class HostSequence:
         touched = [value for step in steps for value in (*step.group.inputs, *step.group.outputs)]
         roots = dict.fromkeys(plan.root(value) for value in touched)
         self.moving = tuple(value for value in roots if value not in frame.views and value.type.bytes)
-        # Arrays of the right size stand for those that move, so that an argument tells by its address what it lies in.
+        # Arrays of the same size stand in for those that move: the address of an argument tells which it is part of.
         stand_ins: Memory = {
             value: operand(np.empty(value.type.shape, value.type.dtype.numpy), value.name) for value in self.moving
         }
@@ -73,10 +73,10 @@ class HostSequence:
                 continue
             self.launches.append(launch)
             for number, argument in enumerate(arguments):
-                lies = address(cast("np.ndarray", argument))
+                pointer = address(cast("np.ndarray", argument))
                 for which, (start, end) in enumerate(zip(self._written, ends, strict=True)):
-                    if start <= lies < end:
-                        self._patches[which] += [_Patch(word, lies - start) for word in launch.words(number)]
+                    if start <= pointer < end:
+                        self._patches[which] += [_Patch(word, pointer - start) for word in launch.words(number)]
         self._kept = stand_ins
 
     def run(self, addresses: dict[Value, int]) -> None:

@@ -1,4 +1,4 @@
-"""Bounds of index arrays: what lies outside of its axis is refused where the numbers can be seen, in host memory.
+"""Bounds of index arrays: an index outside its axis is refused where the host can read it.
 
 A kernel cannot raise: an index outside gives 0, or changes nothing.  Looking at an array on a GPU would wait for it, so
 there that is what remains.

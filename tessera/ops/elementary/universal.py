@@ -131,9 +131,9 @@ def divmod_(a: Array | Number, b: Array | Number) -> tuple[Array, Array]:
 def modf(x: Array) -> tuple[Array, Array]:
     """Return x without its whole part, and that part, both with the sign of x; of infinities 0; integers give f32."""
     wide, dtype = widened(x)
-    whole = trunc(wide)
-    fraction = tracer.select(abs(wide) == math.inf, 0.0, wide - whole)
-    return copysign(fraction, wide).astype(dtype), whole.astype(dtype)
+    integral = trunc(wide)
+    fraction = tracer.select(abs(wide) == math.inf, 0.0, wide - integral)
+    return copysign(fraction, wide).astype(dtype), integral.astype(dtype)
 
 
 # Parts of floats

@@ -40,8 +40,8 @@ def logsumexp(x: Array, axis: int = -1, *, keepdims: bool = False) -> Array:
     top, _, log_total = _relative_to_maximum(wide, axis)
     # As a number, not as the maximum itself: the result does not depend on what is subtracted, which spares the
     # derivative of the maximum.
-    made = tracer.select(top == -math.inf, -math.inf, top + log_total).astype(dtype)
-    return made if keepdims else made.reshape(*(e for n, e in enumerate(made.shape) if n != axis % made.ndim))
+    result = tracer.select(top == -math.inf, -math.inf, top + log_total).astype(dtype)
+    return result if keepdims else result.reshape(*(e for n, e in enumerate(result.shape) if n != axis % result.ndim))
 
 
 def _relative_to_maximum(x: Tracer, axis: int) -> tuple[Tracer, Tracer, Tracer]:

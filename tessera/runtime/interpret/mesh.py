@@ -38,8 +38,8 @@ def evaluate_on_mesh(graph: Graph, mesh: Mesh, inputs: Sequence[Sequence[Numbers
 
 def evaluate_collective(node: Node, mesh: Mesh, held: Sequence[Numbers]) -> list[Numbers]:
     """Return what each device has behind a collective, of what each has before it."""
-    kind = node.result.type
-    results = [np.empty(kind.shape, kind.dtype.numpy) for _ in held]
+    tensor = node.result.type
+    results = [np.empty(tensor.shape, tensor.dtype.numpy) for _ in held]
     join_into(node, mesh, held, results)
     return results
 
