@@ -175,13 +175,12 @@ def _random(operands: Types, attributes: Attributes, body: Body) -> Tensor:
 
 
 def _collective(operands: Types, attributes: Attributes, body: Body) -> Tensor:
-    """Infer the part of one device of what a collective makes; a stack of leaves has an axis more, the first one."""
+    """Infer the part of one device of what a collective makes."""
     del body
     (operand,) = operands
-    kind, parts, leaves = str(attributes["kind"]), cast("int", attributes["parts"]), cast("int", attributes["leaves"])
+    kind, parts = str(attributes["kind"]), cast("int", attributes["parts"])
     _require(kind in COLLECTIVES and parts >= 1, f"there is no collective {kind} of {parts} parts")
-    _require(not leaves or operand.shape[:1] == (leaves,), f"{operand} is no stack of {leaves} leaves")
-    shape = list(operand.shape[1:] if leaves else operand.shape)
+    shape = list(operand.shape)
     for name in COLLECTIVES[kind]:
         dim = cast("int", attributes[name])
         _require(0 <= dim < len(shape), f"{operand} has no axis {dim}")

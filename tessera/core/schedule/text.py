@@ -121,8 +121,7 @@ def _call(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
     if _is_collective(group):
         given = group.members[0].attributes
         over = ", ".join(map(str, cast("tuple[str, ...]", given["axes"])))
-        leaves = f" of {given['leaves']} parts a device" if given["leaves"] else ""
-        what = f"collective {group.ident} {given['kind']} over {over}{leaves}"
+        what = f"collective {group.ident} {given['kind']} over {over}"
     yield PlanLine(f"  {what}: {short_bytes(bytes_moved(group))}", group)
     yield PlanLine(f"    reads  {', '.join(f'{names.of(v)}: {v.type}' for v in group.inputs)}", group)
     where = f"  # line {node.span.line} {'/'.join(node.origin.composite)}" if node.span.line else ""

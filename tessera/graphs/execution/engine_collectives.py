@@ -111,10 +111,9 @@ class _Joined:
         return _BITS[kind.bytes] if self.node.attributes["reduction"] == CHOOSE else kind
 
     @property
-    def leaf(self) -> Shape:
-        """The shape of what each rank gives; of one leaf, where it gives several."""
-        shape = self.node.operands[0].type.shape
-        return shape[1:] if self.node.attributes["leaves"] else shape
+    def shape(self) -> Shape:
+        """The shape of what each rank gives."""
+        return self.node.operands[0].type.shape
 
     @property
     def what(self) -> RankReduction:
@@ -122,16 +121,9 @@ class _Joined:
         named = self.node.attributes["reduction"]
         return RankReduction(cast("ReduceOp", "or" if named == CHOOSE else named), self.dtype, self.dtype)
 
-    def leaves(self) -> list[list[Buffer]]:
-        """Return the leaves of each rank."""
-        count, size, part = cast("int", self.node.attributes["leaves"]), prod(self.leaf), self.group.engine.part
-        if not count:
-            return [[each] for each in self.parts]
-        return [[part(each, n * size, (n + 1) * size) for n in range(count)] for each in self.parts]
-
     def cut(self, place: int, buffer: Buffer) -> Buffer:
         """Return a buffer of a rank with the parts that are cut one after the other."""
-        return cut(self.group, place, buffer, self.leaf, cast("int", self.node.attributes["cut"]), self.group.size)
+        return cut(self.group, place, buffer, self.shape, cast("int", self.node.attributes["cut"]), self.group.size)
 
     def joined(self, made: Sequence[Buffer]) -> list[Buffer]:
         """Return buffers of parts as arrays that are joined."""
@@ -140,17 +132,17 @@ class _Joined:
 
 
 def _all_reduce(it: _Joined) -> list[Buffer]:
-    leaves = it.leaves()
-    tree = ReductionTree.binary(sum(map(len, leaves)))
+    leaves = [[part] for part in it.parts]
+    tree = ReductionTree.binary(it.group.size)
     outs = None if it.group.engine.shared_memory else it.outs  # ranks that share memory share a result
     return collectives.all_reduce(it.group, leaves, it.what, tree, folder(), outs)
 
 
 def _reduce_scatter(it: _Joined) -> list[Buffer]:
-    leaves = [[it.cut(place, leaf) for leaf in mine] for place, mine in enumerate(it.leaves())]
-    size = prod(it.leaf) // it.group.size
+    leaves = [[it.cut(rank, part)] for rank, part in enumerate(it.parts)]
+    size = prod(it.shape) // it.group.size
     bounds = [slice(place * size, (place + 1) * size) for place in range(it.group.size)]
-    tree = ReductionTree.binary(sum(map(len, leaves)))
+    tree = ReductionTree.binary(it.group.size)
     return collectives.reduce_scatter(it.group, leaves, it.what, tree, bounds, folder())
 
 
@@ -164,7 +156,7 @@ def _all_to_all(it: _Joined) -> list[Buffer]:
 
 
 def _slice(it: _Joined) -> list[Buffer]:
-    size = prod(it.leaf) // it.group.size
+    size = prod(it.shape) // it.group.size
     packed = [it.cut(place, part) for place, part in enumerate(it.parts)]
     return [it.group.engine.part(each, n * size, (n + 1) * size) for n, each in enumerate(packed)]
 

@@ -144,9 +144,8 @@ class BoundCollective:
         self._folds: tuple[_BoundFold, ...] = ()
         held = self._held.fixed
         groups = mesh.along(cast("tuple[str, ...]", node.attributes["axes"]))
-        leaves = len(groups[0]) * max(1, cast("int", node.attributes["leaves"]))
-        if held is not None and mesh.devices[0].kind == SIMULATED and _BoundFold.serves(node) and leaves > 1:
-            self._folds = tuple(_BoundFold(node, [held[rank] for rank in group], group) for group in groups)
+        if held is not None and mesh.devices[0].kind == SIMULATED and _BoundFold.serves(node):
+            self._folds = tuple(_BoundFold([held[rank] for rank in group], group) for group in groups)
 
     def run(self, moving: Sequence[Mapping[Value, AnyArray]]) -> None:
         """Write what each device has after it.
@@ -184,13 +183,10 @@ class _BoundFold:
     The additions of `fold_reference`, one by one, without looking at types, trees and views again.
     """
 
-    def __init__(self, node: Node, parts: Shards, group: Sequence[int]) -> None:
+    def __init__(self, parts: Shards, group: Sequence[int]) -> None:
         self._group = tuple(group)
-        leaves = list(parts)
-        if node.attributes["leaves"]:  # views, of one element too
-            leaves = [part[number, ...] for part in parts for number in range(len(part))]
         self._additions: list[tuple[AnyArray, AnyArray, AnyArray]] = []
-        self._total = self._node(ReductionTree.binary(len(leaves)).leaf_fold(), leaves)
+        self._total = self._node(ReductionTree.binary(len(parts)).leaf_fold(), parts)
         self._flat = self._total.reshape(-1)
 
     @staticmethod
@@ -215,7 +211,7 @@ class _BoundFold:
         total = self._total
         squares = np.dot(self._flat, self._flat)  # NaN where an element is: nothing is subtracted
         if squares != squares:  # noqa: PLR0124
-            total[np.isnan(total)] = np.nan
+            total = np.where(np.isnan(total), total.dtype.type(np.nan), total)  # of one rank it is the operand
         for rank in self._group:
             results[rank][...] = total
 

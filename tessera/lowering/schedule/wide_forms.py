@@ -197,11 +197,31 @@ def _whole(graph: Graph, part: Value) -> Value | None:
     """
     joins = [node for value in _reshaped(graph, part) for node in graph.users.get(value, ()) if node.op == "collective"]
     if not joins:
-        return part
+        return None if _feeds_collective(graph, part) else part
     join, named = joins[0], joins[0].attributes
-    if len(joins) > 1 or (named["kind"], named["reduction"], named["leaves"]) != ("all_reduce", "sum", 0):
+    if len(joins) > 1 or (named["kind"], named["reduction"]) != ("all_reduce", "sum"):
         return None
     return next((value for value in _reshaped(graph, join.result) if value.type == part.type), None)
+
+
+def _feeds_collective(graph: Graph, part: Value) -> bool:
+    """Return whether slices of a value, the leaves of a sum, are added and then joined with those of other devices."""
+    waiting, seen = [part], {part}
+    while waiting:
+        for node in graph.users.get(waiting.pop(), ()):
+            if node.op == "collective":
+                return True
+            adds = node.op == "map" and isinstance(node.body, Expr) and _only_adds(node.body)
+            if (adds or node.op == "view") and node.result not in seen:
+                seen.add(node.result)
+                waiting.append(node.result)
+    return False
+
+
+def _only_adds(body: Expr) -> bool:
+    if isinstance(body, Apply):
+        return body.opcode == "add" and all(map(_only_adds, body.operands))
+    return isinstance(body, Argument)
 
 
 def _reshaped(graph: Graph, value: Value) -> Iterator[Value]:

@@ -15,6 +15,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, Expr, Literal, apply
 from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term, window
+from tessera.core.placement.reduction_trees import Fold, ReductionTree
 from tessera.lowering.sharding.placements import Axes, local_rows
 from tessera.lowering.sharding.steps import ALL_GATHER
 
@@ -66,6 +67,23 @@ def leaf_window(shape: Sequence[int], dim: int, leaves: int) -> IndexMap:
     axes[dim] = Affine(0, (*terms, Term(dim + 1)))
     padded = sum(lengths) + lengths[-1] > shape[dim]
     return IndexMap((*shape[:dim], leaves, lengths[-1], *shape[dim + 1 :]), tuple(axes), padded)
+
+
+def fold_leaves(builder: GraphBuilder, stack: Value, leaves: int) -> Value:
+    """Add a device's leaves, a power of two, in the order of the binary tree over the leaves of all devices.
+
+    They are the leaves below one node of that tree, so that ranks exchange one array each, and no stacks.
+    """
+    dtype, shape = stack.type.dtype, stack.type.shape[1:]
+    axes = tuple(Affine(0, (Term(axis),)) for axis in range(len(shape)))
+    slices = [
+        builder.view(stack, IndexMap(shape, (Affine(leaf, ()), *axes))) for leaf in range(leaves)
+    ]  # fmt: skip
+
+    def added(fold: Fold) -> Expr:
+        return Argument(fold, dtype) if isinstance(fold, int) else apply("add", added(fold[0]), added(fold[1]))
+
+    return builder.elementwise(added(ReductionTree.binary(leaves).leaf_fold()), slices)
 
 
 def leaf_holds(builder: GraphBuilder, rows: int, leaves: int, left: Value | None) -> Value:
@@ -145,6 +163,5 @@ def _reach(rows: int, blocks: Sequence[Block]) -> int:
 
 def _gathered(builder: GraphBuilder, value: Value, dim: int, axes: Axes, parts: int) -> Value:
     return builder.add(
-        "collective", [value], None, value.name, kind=ALL_GATHER, axes=axes, parts=parts, reduction="", leaves=0,
-        join=dim,
+        "collective", [value], None, value.name, kind=ALL_GATHER, axes=axes, parts=parts, reduction="", join=dim
     )  # fmt: skip

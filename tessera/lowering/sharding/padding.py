@@ -27,9 +27,7 @@ NO_ROW: Final = -1
 def place_along(builder: GraphBuilder, axes: Axes, parts: int) -> Value:
     """Return a device's place along axes of the mesh that have so many `parts`, one number."""
     numbers = builder.iota(parts)
-    mine = builder.add(
-        "collective", [numbers], None, "", kind=SLICE, axes=axes, parts=parts, reduction="", leaves=0, cut=0
-    )
+    mine = builder.add("collective", [numbers], None, "", kind=SLICE, axes=axes, parts=parts, reduction="", cut=0)
     return builder.reshape(mine, ())
 
 

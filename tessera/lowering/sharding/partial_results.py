@@ -1,7 +1,8 @@
-"""Make a device's part of a reduction whose rows a mesh cuts: masked behind the end, and sums as stacks of leaves.
+"""Make a device's part of a reduction whose rows a mesh cuts: masked after the end, and sums as sums of leaves.
 
 before: s[] = reduce sum (x[11@tp])      over 2 devices, 6 rows and 5: in leaves of 2, 1, 2 and 1, and of 2, 1, 2 and 0
-after:  w[4, 2] = view x; m[4, 2] = select(holds, w, -0.0); p[4] = reduce sum (m); s = all_reduce sum over tp (p)
+after:  w[4, 2] = view x; m[4, 2] = select(holds, w, -0.0); l[4] = reduce sum (m)
+        p[] = (l[0] + l[1]) + (l[2] + l[3]); s = all_reduce sum over tp (p)
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from tessera.lowering.sharding.leaves import (
     block_rows,
     blocks_of,
     chosen,
+    fold_leaves,
     in_blocks,
     is_power_of_two,
     leaf_holds,
@@ -87,7 +89,7 @@ class _Lying:
 
 
 class PartialResults:
-    """Makes them.  leaves: of a sum over all devices.
+    """Makes them.  leaves: of a sum over all devices, a power of two.
 
     What depends on a device's place alone is made once, and so are rows that several sums have moved.
     """
@@ -109,11 +111,10 @@ class PartialResults:
         """Return how many parts of a sum a device makes; 0 where it makes one number."""
         if len(cuts) != 1 or cuts[0].kind != "sum" or node.op not in _STACKS or self.leaves % cuts[0].parts:
             return 0
-        (cut,), mine = cuts, self.leaves // cuts[0].parts
-        if is_power_of_two(mine):
-            mine = most_leaves(cut.rows, mine)
+        (cut,) = cuts
+        mine = most_leaves(cut.rows, self.leaves // cut.parts)
         divides = cut.even and cut.rows % mine == 0
-        ordered = is_power_of_two(mine) and not cut.alone and node.result.type.dtype.is_float
+        ordered = not cut.alone and node.result.type.dtype.is_float
         return mine if mine > 1 and (divides or ordered) else 0
 
     def masked(self, node: Node, cuts: Sequence[CutRows], operands: Sequence[Value]) -> list[Value]:
@@ -136,8 +137,11 @@ class PartialResults:
                 part = masked(self.builder, part, holds, (), neutral("sum", part.type.dtype), node.result.name)
         return part
 
-    def stack(self, node: Node, cut: CutRows, operands: Sequence[Value], leaves: int) -> Value:
-        """Return the sums of a device's leaves, one behind the other along a first axis."""
+    def sum_by_leaves(self, node: Node, cut: CutRows, operands: Sequence[Value], leaves: int) -> Value:
+        """Return a device's sum: the sums of its leaves, which are stacked along a first axis, added in a tree."""
+        return fold_leaves(self.builder, self._stack(node, cut, operands, leaves), leaves)
+
+    def _stack(self, node: Node, cut: CutRows, operands: Sequence[Value], leaves: int) -> Value:
         lying = self._lying(node, cut, operands, only=True)
         split = [self._split(each, dim, leaves) for each, dim in zip(lying.operands, cut.dims, strict=True)]
         holds = None

@@ -45,7 +45,7 @@ _CUTTING: Final = (SLICE, REDUCE_SCATTER)
 def partition(sharded: ShardedGraph, leaves: int = LEAVES) -> Graph:
     """Return the graph of one device.
 
-    leaves: of sums that are cut over a mesh, into how many parts, which are added in a tree of their own
+    leaves: of sums that are cut over a mesh, into how many parts, a power of two, which are added in a binary tree
     """
     return _Partitioner(sharded, leaves, sharded.graph.next_ident).run()
 
@@ -53,14 +53,13 @@ def partition(sharded: ShardedGraph, leaves: int = LEAVES) -> Graph:
 class _Partitioner:
     """Builds it.
 
-    parts: of values with shardings, what stands for them on one device; stacks: of partial sums, how many they are
+    parts: of values with shardings, what stands for them on one device
     """
 
     def __init__(self, sharded: ShardedGraph, leaves: int, first_ident: int) -> None:
         self.sharded, self.mesh, self.leaves = sharded, sharded.mesh, leaves
         self.builder = GraphBuilder(first_ident)
         self.parts: dict[tuple[Value, Placement], Value] = {}
-        self.stacks: dict[Value, int] = {}
         self.partial = PartialResults(self.builder, leaves)
 
     def run(self) -> Graph:
@@ -96,19 +95,18 @@ class _Partitioner:
         join = step.dim if step.kind in (ALL_GATHER, ALL_TO_ALL) else -1
         cut = step.to if step.kind == ALL_TO_ALL else step.dim if step.kind in _CUTTING else -1
         places = {name: dim for name, dim in (("join", join), ("cut", cut)) if dim >= 0}
-        leaves, parts = self.stacks.get(operand, 0), self.mesh.size(step.axes)
+        parts = self.mesh.size(step.axes)
         after = local_type(value.type, step.after, self.mesh).shape
         if cut >= 0:
-            operand = resized(self.builder, operand, cut + (leaves > 0), after[cut] * parts)
-        made = self._joined(operand, step.kind, step.axes, self._reduction(step), leaves, **places)
+            operand = resized(self.builder, operand, cut, after[cut] * parts)
+        made = self._joined(operand, step.kind, step.axes, self._reduction(step), **places)
         return made if join < 0 else resized(self.builder, made, join, after[join])
 
-    def _joined(
-        self, operand: Value, kind: str, axes: Axes, reduction: str = "", leaves: int = 0, **places: int
-    ) -> Value:
+    def _joined(self, operand: Value, kind: str, axes: Axes, reduction: str = "", **places: int) -> Value:
+        # One rank has collectives, too: nothing is fused across them, on no mesh, so that all have the same kernels.
         return self.builder.add(
             "collective", [operand], None, operand.name,
-            kind=kind, axes=axes, parts=self.mesh.size(axes), reduction=reduction, leaves=leaves, **places,
+            kind=kind, axes=axes, parts=self.mesh.size(axes), reduction=reduction, **places,
         )  # fmt: skip
 
     def _reduction(self, step: Step) -> str:
@@ -118,7 +116,7 @@ class _Partitioner:
         """Return what a step makes where shards before it and behind it do not nest: of all rows, on every device."""
         reduction = self._reduction(step)
         if reduction:
-            operand = self._joined(operand, ALL_REDUCE, step.axes, reduction, self.stacks.get(operand, 0))
+            operand = self._joined(operand, ALL_REDUCE, step.axes, reduction)
         ways = list(zip(value.type.shape, dims_of(step.before), dims_of(step.after), strict=True))
         changed = [(dim, *way) for dim, way in enumerate(ways) if way[1] != way[2]]
         for dim, extent, before, _ in changed:
@@ -139,7 +137,7 @@ class _Partitioner:
         cuts = cut_rows(factors, assignment, self.mesh)
         leaves = self.partial.leaves_of(node, cuts)
         if leaves:
-            self._add_stack(node, cuts[0], assignment, operands, leaves)
+            self._add_sum(node, cuts[0], assignment, operands, leaves)
             return
         with self._from(node):
             operands = self.partial.masked(node, cuts, operands)
@@ -185,15 +183,13 @@ class _Partitioner:
             self.builder.skip_to(made[-1].next_ident)
         return tuple(made)
 
-    def _add_stack(
+    def _add_sum(
         self, node: Node, cut: CutRows, assignment: Assignment, operands: Sequence[Value], leaves: int
     ) -> None:
-        """Add a sum as a stack of sums of its leaves."""
+        """Add a sum as the sum of its leaves."""
         (made,), value = assignment.results, node.result
         with self.builder.within(node.origin, node.span):
-            stack = self.partial.stack(node, cut, operands, leaves)
-        self.stacks[stack] = leaves
-        self.parts[value, made] = stack
+            self.parts[value, made] = self.partial.sum_by_leaves(node, cut, operands, leaves)
         self._pin(node, value, made)
 
     def _pin(self, node: Node, value: Value, made: Placement) -> None:

@@ -54,13 +54,12 @@ def join_into(node: Node, mesh: Mesh, held: Sequence[Numbers], results: Sequence
 
 
 def _folded(node: Node, parts: Sequence[Numbers]) -> Numbers:
-    """Return the fold of all leaves in a binary tree, lower ones on the left, as `op.all_reduce` folds them."""
-    leaves = [leaf for part in parts for leaf in part] if node.attributes["leaves"] else list(parts)
+    """Return the fold of all parts in a binary tree, lower ones on the left, as `op.all_reduce` folds them."""
     if node.attributes["reduction"] == CHOOSE:
-        return _chosen(leaves)
+        return _chosen(parts)
     dtype = node.result.type.dtype
     reduction = RankReduction(cast("ReduceOp", node.attributes["reduction"]), dtype, dtype)
-    return reduce_leaves(leaves, _binary_tree(len(leaves)), reduction)
+    return reduce_leaves(parts, _binary_tree(len(parts)), reduction)
 
 
 @lru_cache(maxsize=64)

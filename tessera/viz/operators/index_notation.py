@@ -91,8 +91,6 @@ def _collective(node: Node) -> str:
     over = f"over {', '.join(cast('tuple[str, ...]', attributes['axes']))}"
     words = [f"{attributes['reduction']} {over}" if attributes.get("reduction") else over]
     words += [f"{name} {axis_name(cast('int', attributes[name]))}" for name in ("join", "cut") if name in attributes]
-    leaves = cast("int", attributes.get("leaves", 0))
-    words += [f"{leaves} {'leaf' if leaves == 1 else 'leaves'}"] if leaves else []
     return "".join(f", {word}" for word in words)
 
 

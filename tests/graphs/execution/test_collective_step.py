@@ -16,7 +16,7 @@ from tessera.runtime.memory.operands import operand
 
 X = Value(Tensor(f32, (2, 3)), "x")
 BUILDER = GraphBuilder()
-SUM = BUILDER.add("collective", [X], None, kind="all_reduce", axes=("tp",), parts=2, reduction="sum", leaves=0)
+SUM = BUILDER.add("collective", [X], None, kind="all_reduce", axes=("tp",), parts=2, reduction="sum")
 STEP = CollectiveStep(Group(0, CALL, tuple(BUILDER.nodes), (X,), (SUM,), (), {}, {}, {}))
 
 

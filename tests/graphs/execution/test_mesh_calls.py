@@ -126,8 +126,9 @@ def test_reductions_of_every_dtype(reduction: str, dtype: type, quick: list[bool
     assert quick == [True] * (CALLS - 1)
 
 
-def test_nan_is_one_number_and_infinities_stay(quick: list[bool]):
-    mesh = MESHES["simulated"]
+@pytest.mark.parametrize("name", ["simulated", "alone"])
+def test_nan_is_one_number_and_infinities_stay(name: str, quick: list[bool]):
+    mesh = MESHES[name]
     total: GraphFunction[..., Array] = graph.module("total")(lambda x: (op.sum(x, 0), op.sum(x)))
     for seed in range(CALLS):
         values = drawn((16, 4), np.float32, seed)

@@ -328,7 +328,7 @@ def test_normalized_queries_are_a_kernel_and_attention_is_one():
 def test_what_a_group_computes_and_a_collective_needs_is_written_by_the_group():
     def make(b: GraphBuilder, v: Value, w: Value) -> tuple[Value, ...]:
         wide = b.cast(b.cast(b.contract(v, w, ((0,), (0, 1)), (1,)), f16), f32)
-        gathered = b.add("collective", [wide], None, "", kind="all_gather", axes=("tp",), parts=2, leaves=0, join=0)
+        gathered = b.add("collective", [wide], None, "", kind="all_gather", axes=("tp",), parts=2, join=0)
         return b.binary("mul", wide, wide), b.unary("exp", gathered)
 
     assert kernels(make, x(17), x(17, 11)) == [("product", 4), ("call", 1), ("maps", 1)]

@@ -4,15 +4,20 @@ import numpy as np
 import pytest
 
 from support.gradients import graph_of
+from support.graphs import assert_same_bits
 from tessera.core.base.dtypes import f32, i64
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Value
 from tessera.core.graph.verify import verify
+from tessera.core.placement.fold_reference import reduce_leaves
 from tessera.core.placement.mesh import Mesh
+from tessera.core.placement.reduction_rules import reduction
+from tessera.core.placement.reduction_trees import ReductionTree
 from tessera.lowering.sharding.leaves import (
     block_rows,
     blocks_of,
     chosen,
+    fold_leaves,
     in_blocks,
     is_power_of_two,
     leaf_holds,
@@ -59,6 +64,19 @@ def test_leaves_of_a_device_are_its_blocks(rows: int, leaves: int, short: int):
     for leaf, (first, end) in enumerate(wanted):
         np.testing.assert_array_equal(split[:, leaf][:, holds[leaf]], x[:, first : max(first, end)])
     assert may_be_empty(rows, mine, [count]) == any(first >= end for first, end in wanted)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("leaves", [2, 4, 8])
+def test_ranks_that_fold_their_leaves_first_make_the_tree_over_all_leaves(leaves: int, ranks: int):
+    graph = graph_of(lambda b, x: fold_leaves(b, x, leaves), (f32, (leaves, 5, 3)))
+    verify(graph)
+    drawn = np.random.default_rng(leaves).normal(size=(ranks, leaves, 5, 3)).astype(np.float32)
+    sums = [evaluate(graph, [of_rank])[0] for of_rank in drawn]
+    rule = reduction("sum", f32)
+    total = reduce_leaves(sums, ReductionTree.binary(ranks), rule)
+    expected = reduce_leaves([*drawn.reshape(-1, 5, 3)], ReductionTree.binary(ranks * leaves), rule)
+    assert_same_bits(total, expected)
 
 
 def test_leaves_that_halving_makes_even_are_a_reshape():

@@ -178,3 +178,13 @@ def test_sums_have_the_same_bits_on_every_mesh(devices: int):
         made.append(list(evaluate_on_mesh(local, mesh, parts)[-1]))
     for one, several in zip(*made, strict=True):
         assert_same_bits(several, one)
+
+
+def test_one_rank_has_the_collectives_of_several():
+    """Nothing is fused across them: kernels that were would add in another order than those of more ranks."""
+    graph = simplify(vjp(graph_of(mlp, reals(8, 16), reals(16, 32), reals(32, 16)), (0, 1, 2)))
+    x, w, v, _ = graph.inputs
+    parts = {x: dims("dp", ""), w: dims("", "tp"), v: dims("tp", ""), graph.inputs[3]: dims("dp", "")}
+    one, four = (partition(propagate(graph, Mesh.of(("dp", "tp"), range(n * n), (n, n)), parts)) for n in (1, 2))
+    assert collectives(one) == collectives(four)
+    assert len(collectives(one)) > 2

@@ -16,7 +16,7 @@ MESH = Mesh.of(("a", "b"), range(4), (2, 2))
 def run(given: list[np.ndarray], **attributes: Attribute) -> list[np.ndarray]:
     x = Value(Tensor(f32, given[0].shape))
     builder = GraphBuilder()
-    whole: dict[str, Attribute] = {"reduction": "", "leaves": 0, **attributes}
+    whole: dict[str, Attribute] = {"reduction": "", **attributes}
     made = builder.add("collective", [x], None, "", **whole)
     graph = builder.finish("c", [x], [made])
     return [outputs[0] for outputs in evaluate_on_mesh(graph, MESH, [[part] for part in given])]
@@ -36,9 +36,9 @@ def test_sums_of_a_group():
     np.testing.assert_array_equal(found[0], parts[2][:2])
 
 
-def test_leaves_are_added_in_a_tree():
-    parts = [np.array([[1e8], [1.0]], np.float32), np.array([[-1e8], [1.0]], np.float32)] * 2
-    found = run(parts, kind="all_reduce", axes=("b",), parts=2, reduction="sum", leaves=2)
+def test_ranks_are_added_in_a_tree():
+    parts = [np.array([number], np.float32) for number in (1e8, 1.0, -1e8, 1.0)]
+    found = run(parts, kind="all_reduce", axes=("a", "b"), parts=4, reduction="sum")
     assert [each.tolist() for each in found] == [[0.0]] * 4, "(1e8 + 1) + (-1e8 + 1): both ones are lost"
 
 

@@ -74,8 +74,8 @@ def product(x: Array, w: Array) -> Array:
 @pytest.mark.parametrize(
     ("layouts", "lines"),
     [
-        ((dist.Block((None, "tp")), dist.Block("tp")), ["all_reduce(%g3[i, j, k], sum over tp, 2 leaves)"]),
-        ((dist.Block("dp"), dist.Block("tp")), ["slice(%x[i, j], over tp, cut j)", "sum over tp, 2 leaves)"]),
+        ((dist.Block((None, "tp")), dist.Block("tp")), ["all_reduce(%g6[i, j], sum over tp)"]),
+        ((dist.Block("dp"), dist.Block("tp")), ["slice(%x[i, j], over tp, cut j)", "sum over tp)"]),
         ((dist.Block(("dp", "tp")), dist.Block((None, "tp"))), ["all_gather(%x[i, j], over tp, join j)"]),
     ],
     ids=["sums", "slices", "gathers"],
