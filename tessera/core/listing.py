@@ -3,9 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from tessera.core.base.source import Span
 from tessera.core.record import OpRecord, Row, of_row
+
+NO_ADDRESS: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +17,14 @@ class Line:
 
     `spans` are the places in the user's text it came from (none: the compiler made it up); `ops` are the numbers of
     the Program's operations that it stands for; `record` is the identity of the operation that is printed on it (see
-    `tessera.core.record`), empty where none is.
+    `tessera.core.record`), empty where none is; `address` is the offset of an instruction in the code of its phase.
     """
 
     text: str
     spans: tuple[Span, ...] = ()
     ops: tuple[int, ...] = ()
     record: str = ""
+    address: int = NO_ADDRESS
 
 
 Printer = Callable[[Sequence[OpRecord]], tuple[Line, ...]]
@@ -43,7 +47,7 @@ class Listing:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Lines and records are pickled as tuples, several times faster than as dataclasses: there are thousands."""
-        lines = [(line.text, line.spans, line.ops, line.record) for line in self.given]
+        lines = [_packed(line) for line in self.given]
         return _listing, (self.level, self.stage, lines, [record.row for record in self.records], self.printer)
 
     @cached_property
@@ -57,8 +61,16 @@ class Listing:
         return "\n".join(line.text for line in self.lines)
 
 
+_Packed = tuple[str, tuple[Span, ...], tuple[int, ...], str, *tuple[int, ...]]
+"""The fields of a line; the address is left out where there is none."""
+
+
+def _packed(line: Line) -> _Packed:
+    fields = line.text, line.spans, line.ops, line.record
+    return fields if line.address == NO_ADDRESS else (*fields, line.address)
+
+
 def _listing(
-    level: str, stage: str, lines: list[tuple[str, tuple[Span, ...], tuple[int, ...], str]], rows: list[Row],
-    printer: Printer | None,
+    level: str, stage: str, lines: list[_Packed], rows: list[Row], printer: Printer | None
 ) -> Listing:  # fmt: skip
     return Listing(level, stage, tuple(Line(*line) for line in lines), tuple(map(of_row, rows)), printer)

@@ -1,24 +1,20 @@
 """The machine that a kernel runs on, as numbers: its units, the rates of memory and arithmetic, and their source.
 
 A GPU's rates come from its own properties and the operations a multiprocessor does in a cycle, its memory's rate from a
-copy; a CPU's are both measured.  Each is found out once a process.
+copy, once per process; a CPU's are measured and kept, see `host_rates`.
 """
 
 import functools
 import os
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from tessera.core.base.interrupts import LOOK, deferred_interrupts
 from tessera.core.errors.catalog import CudaFailure
 from tessera.core.settings import current
 from tessera.core.targets import TargetKind, rates_of
+from tessera.performance.host_rates import HostRates, Measure, kept_rates, measure_rates, raised_rates, rates_path
 from tessera.runtime.driver import driver as door
 from tessera.runtime.driver.driver import Driver
 from tessera.runtime.memory.device_arrays import device_of
@@ -73,7 +69,6 @@ _CPU_CACHE: Final = 4.0
 """How many times faster than memory the shared cache is taken to be: only the cost model asks."""
 _COPY_BYTES: Final = 512 << 20
 _COPIES: Final = 5
-_MATRIX: Final = 768
 
 
 def this_machine(kind: TargetKind, values: Sequence[object] = ()) -> Machine:
@@ -96,17 +91,22 @@ def this_machine(kind: TargetKind, values: Sequence[object] = ()) -> Machine:
 def measured_again(machine: Machine) -> Machine:
     """Return the machine with its rates as they are when they are measured once more, where those are higher.
 
-    What else a machine does only ever makes it seem slower; the process remembers the best.
+    What else a machine does only ever makes it seem slower; the best is remembered, for a CPU by later processes, too.
     """
-    product = machine.rates["f32"]
-    if not machine.on_gpu:
-        bandwidth, product = _host_bandwidth(machine.units), _product()
+    if machine.on_gpu:
+        again = raised(machine, (_device_copy(door.driver()) or 0.0) / machine.bandwidth, 1.0)
     else:
-        bandwidth = _device_copy(door.driver()) or 0.0
-    found = raised(machine, bandwidth / machine.bandwidth, product / machine.rates["f32"])
+        again = _measured_host(machine)
     first = next((first for first, last in _better.items() if last is machine), machine)
-    _better[first] = found
-    return found
+    _better[first] = again
+    return again
+
+
+def _measured_host(machine: Machine) -> Machine:
+    rates = raised_rates(_rates_path(machine.units), _measurement(machine.units))
+    if rates.bandwidth <= machine.bandwidth and rates.product <= machine.rates["f32"]:
+        return machine
+    return host_machine(machine.units, rates)
 
 
 def raised(machine: Machine, memory: float, arithmetic: float) -> Machine:
@@ -189,46 +189,28 @@ def _device_copy(api: Driver) -> float | None:
 
 @functools.cache
 def _cpu(threads: int) -> Machine:
-    bandwidth, product = _host_bandwidth(threads), _product()
-    rates = {"f32": product, "f64": product / 2, "special": product / 16, "dot f64": product / 2}
-    source = f"measured on {threads} threads: sums of two arrays in place, and NumPy's product of two f32 matrices"
+    return host_machine(threads, kept_rates(_rates_path(threads), _measurement(threads)))
+
+
+def host_machine(threads: int, rates: HostRates) -> Machine:
+    """Return the processor with rates that were measured on some threads."""
+    product, bandwidth = rates.product, rates.bandwidth
+    by_kind = {"f32": product, "f64": product / 2, "special": product / 16, "dot f64": product / 2}
+    source = (
+        f"measured on {threads} threads ({rates.circumstances}): sums of two arrays in place, and NumPy's product of "
+        "two f32 matrices"
+    )
     return Machine(
-        _processor(), threads, threads, "core", bandwidth, _CPU_CACHE * bandwidth, _cache_bytes(), rates, source
+        _processor(), threads, threads, "core", bandwidth, _CPU_CACHE * bandwidth, _cache_bytes(), by_kind, source
     )
 
 
-def _host_bandwidth(threads: int) -> float:
-    """Measure the bytes a second of sums in place by all threads: two reads and a write for each element."""
-    size = max(4 * _cache_bytes() // threads, 8 << 20) // 4
-    pairs = [(np.ones(size, np.float32), np.zeros(size, np.float32)) for _ in range(threads)]
-
-    def add() -> None:
-        workers = [threading.Thread(target=np.add, args=(a, b, b)) for a, b in pairs]
-        with deferred_interrupts() as deferral:
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                while worker.is_alive():
-                    worker.join(LOOK)
-                    deferral.deliver()
-
-    return 3 * 4 * size * threads / _fastest(add)
+def _rates_path(threads: int) -> Path:
+    return rates_path(current().cache_dir / "machines", _processor(), threads)
 
 
-def _product() -> float:
-    a = np.ones((_MATRIX, _MATRIX), np.float32)
-    out = np.empty_like(a)
-    return 2 * _MATRIX**3 / _fastest(lambda: np.matmul(a, a, out=out))
-
-
-def _fastest(run: Callable[[], object]) -> float:
-    run()
-    seconds: list[float] = []
-    for _ in range(_COPIES):
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+def _measurement(threads: int) -> Measure:
+    return functools.partial(measure_rates, threads, max(4 * _cache_bytes() // threads, 8 << 20))
 
 
 def _processor() -> str:

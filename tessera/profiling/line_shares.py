@@ -1,12 +1,13 @@
-"""Sample the instructions that threads execute on the CPU: the share of time of each line of a kernel."""
+"""Sample the instructions that threads execute on the CPU: the share of time of each, and of each line of a kernel."""
 
 import time
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tessera.core.listing import NO_ADDRESS, Line
 from tessera.core.progress import working
 from tessera.core.work import Numbers
 from tessera.kernels.kernel import Kernel
@@ -29,13 +30,19 @@ _FEWEST: Final = 50
 class LineShares:
     """Shares of the time that threads spent in a kernel's own machine code.
 
-    lines: of the user's file; rest: of instructions that the compiler made for several lines or for none
+    lines: of the user's file; an instruction that several lines have in common counts for each in equal parts
+    common: of these, the part that is of such instructions
+    rest: of instructions that the compiler made for the kernel as a whole, or for other files
     samples: the instructions that were seen, one each `program_counters.PERIOD` of each thread
+    assembly, counts: the lines of assembly, of all phases, and how many samples each has
     """
 
     lines: Mapping[int, float]
     rest: float
     samples: int
+    common: Mapping[int, float]
+    assembly: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 def line_shares(profile: Profile) -> LineShares | None:
@@ -51,19 +58,35 @@ def line_shares(profile: Profile) -> LineShares | None:
         return None
     origins = [each.origin for each in (profile, *profile.next_phases)]
     phases = [_Code(each.compiled) for each in origins if each is not None]
-    whole = origin.kernel.compile_quietly(*values)
-    copies = ClonedArguments(values, [binding.mutable for binding in whole.bindings], on_device=False)
+    bindings = origin.kernel.compile_quietly(*values).bindings
+    copies = ClonedArguments(values, [binding.mutable for binding in bindings], on_device=False)
     try:
         counters = _sampled(origin.kernel, copies, origin.grid, phases)
     finally:
         copies.close()
-    places = Counter(place for code in phases for place in code.places(counters))
-    total = places.total()
-    if total < _FEWEST:
+    counted = [(line, count) for code in phases for line, count in code.counts(counters)]
+    if sum(count for _, count in counted) < _FEWEST:
         return None
-    name = origin.compiled.program.source.name
-    lines = {line: count / total for (file, line), count in sorted(places.items()) if file == name and line}
-    return LineShares(lines, max(0.0, 1.0 - sum(lines.values())), total)
+    return _shares(counted, origin.compiled.program.source.name)
+
+
+def _shares(counted: Sequence[tuple[Line, int]], file: str) -> LineShares:
+    total = sum(count for _, count in counted)
+    lines, common = defaultdict[int, float](float), defaultdict[int, float](float)
+    for instruction, count in counted:
+        numbers = sorted({span.line for span in instruction.spans if span.file == file}) if instruction.ops else []
+        for number in numbers:
+            lines[number] += count / len(numbers)
+            common[number] += count / len(numbers) if len(numbers) > 1 else 0
+    shares = _divided(lines, total)
+    return LineShares(
+        shares, max(0.0, 1.0 - sum(shares.values())), total, _divided(common, total),
+        tuple(line.text for line, _ in counted), tuple(count for _, count in counted),
+    )  # fmt: skip
+
+
+def _divided(counts: Mapping[int, float], total: int) -> dict[int, float]:
+    return {number: counts[number] / total for number in sorted(counts) if counts[number]}
 
 
 def _sampled(kernel: Kernel, copies: ClonedArguments, grid: Grid | None, phases: Sequence["_Code"]) -> Numbers:
@@ -85,21 +108,29 @@ class _Code:
     """The machine code of one phase, where it lies in this process."""
 
     def __init__(self, compiled: Compiled) -> None:
-        from tessera.lowering.base.line_table import read_instructions  # noqa: PLC0415 - 50 ms, for few profiles
+        from tessera.lowering.base.object_text import object_text  # noqa: PLC0415 - 50 ms, for few profiles
 
         artifact = compiled.artifact
-        self._read = read_instructions(compiled.listed_code, artifact.entry)
-        own = read_instructions(artifact.code, artifact.entry)
-        assert (own.text, own.entry) == (self._read.text, self._read.entry), "code that is listed is code that runs"
+        own, listed = (object_text(code, artifact.entry) for code in (artifact.code, compiled.listed_code))
+        assert own == listed, "code that is listed is code that runs"
+        self._lines = compiled.listing("asm").lines
+        self._offsets, self._numbers = _sorted_by_address(self._lines)
         self._loaded = load(artifact)  # keeps it where it is
-        self._begin = self._loaded.address - own.entry
-        self._offsets = [offset for offset, _, _ in self._read.rows]
+        self._begin, self._size = self._loaded.address - own.entry, len(own.code)
 
     def inside(self, addresses: Numbers) -> Numbers:
         """Return which addresses are of this code."""
-        return (addresses >= self._begin) & (addresses < self._begin + len(self._read.text))
+        return (addresses >= self._begin) & (addresses < self._begin + self._size)
 
-    def places(self, addresses: Numbers) -> list[tuple[str, int]]:
-        """Return file and line of each address of this code."""
-        offsets = addresses[self.inside(addresses)] - self._begin
-        return [self._read.rows[bisect_right(self._offsets, int(offset)) - 1][1:] for offset in offsets]
+    def counts(self, addresses: Numbers) -> list[tuple[Line, int]]:
+        """Return the lines of assembly, and how many of the addresses are of each."""
+        found = Counter[int]()
+        for address in addresses[self.inside(addresses)] if self._offsets else ():
+            found[self._numbers[bisect_right(self._offsets, int(address) - self._begin) - 1]] += 1
+        return [(line, found[number]) for number, line in enumerate(self._lines)]
+
+
+def _sorted_by_address(lines: Iterable[Line]) -> tuple[list[int], list[int]]:
+    """Return the addresses of instructions in order, and the numbers of their lines."""
+    found = sorted((line.address, number) for number, line in enumerate(lines) if line.address != NO_ADDRESS)
+    return [address for address, _ in found], [number for _, number in found]

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from tessera.core.base.durations import duration_text
 from tessera.core.base.plurals import counted
 from tessera.core.work import Numbers, Work
 from tessera.performance.device_model import Machine
@@ -106,6 +107,17 @@ class Profile:
     def wall(self) -> float:
         """Seconds of the ordinary kernel's launch (median)."""
         return statistics.median(self.plain)
+
+    @property
+    def wall_text(self) -> str:
+        """`wall` in words, which say what it is."""
+        count = len(self.plain)
+        return f"median of {count} {'launch' if count == 1 else 'launches'} {duration_text(self.wall)}"
+
+    @property
+    def span_text(self) -> str:
+        """`span` in words, which say what it is: of the one launch whose tiles were recorded."""
+        return f"recorded launch {duration_text(self.span / 1e9)}"
 
     @property
     def overhead(self) -> float:
@@ -226,12 +238,13 @@ class Profile:
         line = self.roofline
         rows = [
             ("kernel", f"{self.kernel} for {self.target} on {self.machine.name}"),
-            ("time", f"{_time(self.wall)} (median of {len(self.plain)} launches, fastest {_time(min(self.plain))})"),
+            ("time", (f"{duration_text(self.wall)} (median of {len(self.plain)} launches, fastest "
+                      f"{duration_text(min(self.plain))})")),
             ("memory", (f"{_count(self.bandwidth)}B/s: {_count(self.work.least_bytes)}B that have to be moved "
                        f"(the tiles ask for {_count(self.work.requested_bytes)}B)")),
             ("arithmetic", f"{_count(self.flops)}FLOP/s: {_count(self.work.total_flops)}FLOP ({self._kinds()})"),
             ("roofline", (f"{self.attained:.1%} of the speed that {_LIMITS[line.bound]} allows (at best "
-                         f"{_time(line.floor)}); {line.intensity:.3g} FLOP per byte, where memory is the limit "
+                         f"{duration_text(line.floor)}); {line.intensity:.3g} FLOP per byte, where memory is the limit "
                          f"below {line.ridge:.3g}")),
             ("peaks", f"{_count(self.machine.bandwidth)}B/s; {self.machine.source}"),
             ("tiles", (f"{self._tile_count()} on {len(self.busy)} of {counted(self.machine.units, self.machine.unit)}; "
@@ -258,7 +271,7 @@ class Profile:
 
     def _durations(self) -> str:
         """Return how long the tiles took."""
-        fastest, median, slowest = (_time(_at(self.tiles.duration, place) / 1e9) for place in (0.0, 0.5, 1.0))
+        fastest, median, slowest = (duration_text(_at(self.tiles.duration, place) / 1e9) for place in (0.0, 0.5, 1.0))
         if fastest == slowest:
             return f"{median} each"
         return f"{median} for the median one (fastest {fastest}, slowest {slowest})"
@@ -271,7 +284,7 @@ class Profile:
         least, most, unit = f"{shares[0]:.0%}", f"{shares[-1]:.0%}", self.machine.unit
         who = f"the one {unit} that ran tiles was" if len(busy) == 1 else f"the {unit}s that ran tiles were"
         share = least if least == most else f"{least} to {most}"
-        return f"{who} busy for {share} of the {_time(self.span / 1e9)}"
+        return f"{who} busy for {share} of the {duration_text(self.span / 1e9)}"
 
     def _overhead(self) -> str:
         """Return the cost of writing the records, where launches vary by less than that."""
@@ -282,7 +295,7 @@ class Profile:
     def __repr__(self) -> str:
         tiles = counted(self.work.groups, "tile")
         mine = (
-            f"<profile of {self.kernel} on {self.machine.label}: {_time(self.wall)}, {tiles}, "
+            f"<profile of {self.kernel} on {self.machine.label}: {duration_text(self.wall)}, {tiles}, "
             f"{self.attained:.0%} of the speed that {_LIMITS[self.roofline.bound]} allows>"
         )
         return "\n".join((mine, *map(repr, self.next_phases)))
@@ -290,13 +303,6 @@ class Profile:
 
 def _at(values: Numbers, place: float) -> float:
     return float(np.quantile(values, place)) if len(values) else 0.0
-
-
-def _time(seconds: float) -> str:
-    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def _count(value: float) -> str:

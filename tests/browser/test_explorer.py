@@ -1,5 +1,6 @@
 """The IR explorer alone in a page: what a click marks, keys, search, passes, themes."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -11,9 +12,11 @@ from support.compilations import saxpy_artifact, saxpy_compilation
 from support.lab import Watch
 from tessera.core.artifact import Artifact
 from tessera.core.listing import Line, Listing
+from tessera.profiling.line_shares import LineShares
 from tessera.viz.ir.details import PaneDetails
 from tessera.viz.ir.explorer_model import ExplorerModel, explorer_model
 from tessera.viz.ir.explorer_view import Explorer
+from tessera.viz.ir.measured_shares import instruction_column
 from tessera.viz.ir.panes import Pane, ViewLine
 
 pytestmark = pytest.mark.browser
@@ -198,6 +201,32 @@ def test_copy_gives_the_text_of_the_level(show: Show, view: ExplorerModel, brows
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
     page.click("text=copy")
     assert page.evaluate("window.copied") == view.panes[2].text
+
+
+def test_copy_gives_the_text_of_the_pane_that_a_line_was_chosen_in(show: Show, view: ExplorerModel) -> None:
+    page = show("tile", "asm")
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+    for number, level in ((1, "asm"), (0, "tile")):
+        page.locator(LEVEL).nth(number).locator('[data-i="1"]').click()
+        page.click("text=cop")
+        assert page.evaluate("window.copied") == view.stages(level)[-1].text
+
+
+def test_the_hottest_instruction_is_one_press_away(page: Page, tmp_path: Path, view: ExplorerModel) -> None:
+    (number,) = (number for number, pane in enumerate(view.panes) if pane.level == "asm")
+    lines = tuple(line.text for line in view.panes[number].lines)
+    counts = [0] * len(lines)
+    counts[1], counts[2] = 25, 75
+    column = instruction_column(view.panes[number], LineShares({}, 1.0, 100, {}, lines, tuple(counts)))
+    assert column is not None
+    details = list(view.details)
+    details[number] = replace(details[number], columns=(column,))
+    open_page(page, Explorer(replace(view, details=tuple(details)), ("asm",)), tmp_path)
+    for line, share in ((2, "75.0%"), (1, "25.0%"), (2, "75.0%")):
+        page.click("button:has-text('hottest')")
+        current = page.locator(f'{LEVEL} [data-i="{line}"]')
+        expect(current).to_contain_text(share)
+        expect(current).to_have_class(re.compile(r"\btsr-me\b"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,6 +1,8 @@
 """The machine's figures: their form here, their values from a device that says what it is."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from tessera.core.errors.catalog import CudaFailure
 from tessera.core.settings import overridden
 from tessera.core.targets import TARGETS
 from tessera.performance import device_model
+from tessera.performance.host_rates import HostRates
 from tessera.runtime.driver import driver
 
 H200 = {
@@ -71,26 +74,32 @@ def test_the_cpu():
     assert found.bandwidth > 0
     assert found.rate("f32") == found.rate("dot f32") == 2 * found.rate("f64") > 0
     assert found.cache_bytes > 0
-    assert "measured on 2 threads" in found.source
+    assert "measured on 2 threads (" in found.source
+    assert "runs differ by" in found.source
     assert found.label.endswith("x2")
 
 
-def test_what_a_busy_moment_hid_is_found_later(monkeypatch: pytest.MonkeyPatch):
+def test_what_a_busy_moment_hid_is_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(device_model, "_better", {})
-    with overridden(threads=2):
+    device_model._cpu.cache_clear()
+    busy = HostRates(10e9, 40e9, 0.3, 0.0, "2026-11-30")
+    measured = iter([busy, replace(busy, bandwidth=20e9, product=20e9), replace(busy, product=120e9), busy])
+    monkeypatch.setattr(device_model, "measure_rates", lambda threads, size: next(measured))
+    with overridden(threads=2, cache_dir=tmp_path):
         first = device_model.this_machine(TARGETS["cpu"])
-        monkeypatch.setattr(device_model, "_host_bandwidth", lambda threads: 2 * first.bandwidth)
-        monkeypatch.setattr(device_model, "_product", lambda: first.rate("f32") / 2)  # busy now
         second = device_model.measured_again(first)
         assert second is device_model.this_machine(TARGETS["cpu"]) is not first
         assert (second.bandwidth, second.cache_bandwidth) == (2 * first.bandwidth, 2 * first.cache_bandwidth)
         assert second.rates == first.rates
-        monkeypatch.setattr(device_model, "_product", lambda: 3 * first.rate("f32"))
         third = device_model.measured_again(second)
         assert third is device_model.this_machine(TARGETS["cpu"])
         assert third.rate("special") == pytest.approx(3 * first.rate("special"))
         assert third.bandwidth == second.bandwidth
         assert device_model.measured_again(third) is third
+        device_model._cpu.cache_clear()  # as another process begins
+        again = device_model.this_machine(TARGETS["cpu"])
+        assert (again.bandwidth, again.rates) == (third.bandwidth, third.rates)
+    device_model._cpu.cache_clear()
 
 
 def test_a_gpu_copies_again(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):

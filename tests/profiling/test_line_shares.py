@@ -34,12 +34,12 @@ def two(x: f32[rows, cols], h: mut f32[rows, cols], y: mut f32[rows, cols]):
 """
 
 
-def kernel_of(text: str) -> Kernel:
-    return next(value for value in vars(tessera.compile_source(text)).values() if isinstance(value, Kernel))
+def kernel_of(text: str, name: str = "<source>") -> Kernel:
+    return next(value for value in vars(tessera.compile_source(text, name)).values() if isinstance(value, Kernel))
 
 
-def shares_of(text: str, *arrays: np.ndarray) -> LineShares:
-    kernel = kernel_of(text)
+def shares_of(text: str, *arrays: np.ndarray, name: str = "<source>") -> LineShares:
+    kernel = kernel_of(text, name)
     profile = tessera.profile(kernel)(*arrays)
     before = [array.copy() for array in arrays]
     found = line_shares(profile)
@@ -48,7 +48,14 @@ def shares_of(text: str, *arrays: np.ndarray) -> LineShares:
     assert found is not None
     assert found.samples >= 50
     assert sum(found.lines.values()) + found.rest == pytest.approx(1.0)
+    assert sum(found.counts) == found.samples
+    assert list(found.assembly) == [line.text for line in kernel.last.listing("asm").lines if not is_head(line.text)]
     return found
+
+
+def is_head(text: str) -> bool:
+    """Whether a line of a listing says which phase begins."""
+    return text.startswith(("phase ", "// phase "))
 
 
 def test_the_line_that_works_has_the_time():
@@ -56,6 +63,23 @@ def test_the_line_that_works_has_the_time():
     found = shares_of(ONE, x, np.zeros_like(x))
     assert max(found.lines, key=lambda line: found.lines[line]) == 8
     assert found.lines[8] > 0.7
+
+
+def test_instructions_of_the_line_that_works_have_the_samples():
+    x = np.linspace(0, 1, 200_000, dtype=np.float32)
+    found = shares_of(ONE, x, np.zeros_like(x))
+    hottest = max(range(len(found.counts)), key=lambda line: found.counts[line])
+    assert not found.assembly[hottest].endswith(":")
+    assert found.counts[hottest] >= found.samples / len(found.counts)
+
+
+@pytest.mark.parametrize("name", ["/tmp/ipykernel_17/1423463107.py", "folder/kernels.py"])
+def test_a_kernel_that_was_compiled_elsewhere_before(name: str):
+    """Cells and modules have paths; a kernel that is known keeps its code when lines are added above it."""
+    x = np.linspace(0, 1, 200_000, dtype=np.float32)
+    for moved in (0, 3):
+        found = shares_of("\n" * moved + ONE, x, np.zeros_like(x), name=f"{moved}{name}" if moved else name)
+        assert max(found.lines, key=lambda line: found.lines[line]) == 8 + moved
 
 
 def test_every_phase_is_seen():

@@ -177,3 +177,22 @@ def outer(x: f32[n], y: mut f32[n]):
     with pytest.warns(RuntimeWarning, match="run one after the other") as record:
         kernel(x, x.copy())
     assert {each.filename for each in record} == {__file__}
+
+
+CHAIN = """
+@kernel
+def chain(u: f32[64, 128], v: mut f32[64, 128]):
+    for i in tile.range(64, step=8):
+        up = u[i : i + 8, :]
+        doubled = up + up
+        shifted = doubled - 4.0
+        scaled = 0.1 * shifted
+        v[i : i + 8, :] = scaled * up
+"""
+
+
+def test_every_line_of_a_fused_chain_has_its_instructions():
+    compiled = compile_source(CHAIN).chain.compile(target="cpu")
+    for level in ("target", "llvm", "asm"):
+        lines = {span.line for line in compiled.listing(level).lines if line.ops for span in line.spans}
+        assert {5, 6, 7, 8, 9} <= lines, level

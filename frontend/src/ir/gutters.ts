@@ -31,6 +31,14 @@ export function columnGutter(column: Column): Gutter {
   };
 }
 
+/** The lines of a pane with samples, those with the most first. */
+export function byShare(pane: Pane): number[] {
+  const column = pane.columns.find(({ name }) => name === "samples");
+  if (!column) return [];
+  const share = (line: number): number => column.kinds[column.cells[line]]?.[2] ?? 0;
+  return [...column.cells.keys()].filter((line) => share(line) > 0).sort((a, b) => share(b) - share(a));
+}
+
 /** Arrows from each jump to its label, in columns; null where nothing jumps. */
 export function branchGutter(pane: Pane): Gutter | null {
   const { branches } = pane.body;

@@ -20,6 +20,7 @@ export interface Launch {
   every: number;
   span: number;
   predicted_span: number;
+  told: string;
   measured: Columns | null;
   predicted: Columns | null;
   waves: { number: number; start: number; end: number; groups: number; slots: number }[];

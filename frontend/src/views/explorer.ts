@@ -2,7 +2,7 @@
 import { button, CodePane, copy, download, make, plural, PALETTE, register, roam, ROW, separator, type Context, type Gutter } from "../core";
 import { Choice } from "../ir/choice";
 import { columnOf, held, marksOf, Pane, type Column as FigureColumn, type Payload } from "../ir/data";
-import { branchGutter, columnGutter, originGutter } from "../ir/gutters";
+import { branchGutter, byShare, columnGutter, originGutter } from "../ir/gutters";
 import { passBar, writeBadge } from "../ir/passes";
 import { Search } from "../ir/search";
 import { forOthers, fragment, inSource, named, ofLine, ofOthers, type Selected } from "../ir/selection";
@@ -43,6 +43,7 @@ class Explorer {
   private filter = true;
   private figures = true;
   private selected: Selected | null = null;
+  private last: Pane | null = null;
   private readonly nodes: HTMLElement[];
   private readonly stop: () => void;
   private readonly hashed = () => this.follow();
@@ -88,7 +89,7 @@ class Explorer {
   private head(): HTMLElement {
     const toggle = (name: string, label: string, title: string, press: () => void): HTMLButtonElement =>
       (this.toggles[name] = make("button", { type: "button", class: "tsr-toggle", "aria-pressed": "false", title, "data-toggle": name, onclick: press }, label));
-    const copier = button("copy", "copy the text of the level shown", () => void copy(this.columns[0].pane.lines.join("\n"), this.root).then(() => {
+    const copier = button("copy", "copy the text of the pane in use", () => void copy(this.used().lines.join("\n"), this.root).then(() => {
       copier.textContent = "copied";
       setTimeout(() => (copier.textContent = "copy"), 1200);
     }));
@@ -100,7 +101,7 @@ class Explorer {
     if (this.panes.some((pane) => pane.columns.length)) tools.push(toggle("figures", "▦ figures", "columns of figures beside the text", () => this.set(() => (this.figures = !this.figures))));
     return make("div", { class: "tsr-head" }, make("span", { class: "tsr-name" }, this.data.name), make("span", { class: "tsr-pill" }, this.data.target), this.kernels(),
       make("span", { class: "tsr-grow" }), this.search.node, this.picks, ...tools, copier,
-      button("save", "download the level shown", () => this.save()), button("link", "copy a link to this line", () => this.link()));
+      button("save", "download the text of the pane in use", () => this.save()), button("link", "copy a link to this line", () => this.link()));
   }
 
   /** Which kernel of a function of operators is shown; another one is asked for. */
@@ -120,8 +121,13 @@ class Explorer {
     this.layout();
   }
 
+  /** The pane that a line was chosen in last, of those shown; the first one before that. */
+  private used(): Pane {
+    return (this.columns.find((column) => column.pane === this.last) ?? this.columns[0]).pane;
+  }
+
   private save(): void {
-    const { pane } = this.columns[0];
+    const pane = this.used();
     download(`${this.data.name}.${pane.sent.stage}.${SUFFIX[pane.level] ?? "txt"}`, pane.lines.join("\n") + "\n");
   }
 
@@ -199,6 +205,15 @@ class Explorer {
     const code = new CodePane(caption, this.events(), text);
     const hidden = this.filter && pane.quiet.size ? pane.body.filter : "";
     bar.append(make("span", { class: "tsr-soft tsr-hides", title: hidden }, hidden));
+    const hottest = byShare(pane);
+    if (hottest.length) {
+      let next = 0;
+      bar.append(button("hottest", "go to the instruction with the most samples; again: to the next one", () => {
+        code.goTo(hottest[next], true);
+        this.choose(code, hottest[next]);
+        next = (next + 1) % hottest.length;
+      }));
+    }
     if (text.folds.length) bar.append(button("⊟", "fold every region", () => code.foldAll(true)), button("⊞", "unfold every region", () => code.foldAll(false)));
     const section = make("section", { class: this.figures && pane.columns.length ? "tsr-pane tsr-broad" : "tsr-pane", "aria-label": caption, "data-name": pane.name }, bar);
     if (!choice.all) section.setAttribute("role", "tabpanel");
@@ -264,6 +279,7 @@ class Explorer {
 
   private choose(code: CodePane, line: number): void {
     const pane = this.paneOf(code), chosen = ofLine(this.data, pane, line);
+    this.last = pane ?? this.last;
     this.selected = { ...chosen, code, line };
     this.refresh(true);
     this.context.bus.select(forOthers(this.data, chosen, pane, line), this.root);

@@ -64,9 +64,10 @@ function mount(root: HTMLElement, data: Payload, _: Context) {
   root.append(
     make("div", { class: "tsr-head" }, make("span", { class: "tsr-name" }, data.title)),
     make("div", { class: "tsr-roof" }, svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "group", "aria-label": data.told.join("; ") }, ...parts, ...dots)),
+    make("div", { class: "tsr-soft", style: "padding:0 10px 4px" }, `roofs: ${data.source}`),
     make("details", {}, make("summary", {}, "as a table"), make("div", { style: "padding:0 10px" },
       table(["roof", "at best"], [["memory", `${Number((data.bandwidth / 1e9).toPrecision(3))} GB/s`], ...data.roofs.map((each) => [each.kind, flops(each.rate)])], [1]),
-      table(["launch", ""], data.points.map((each, n) => [each.name, data.told[n]])), make("div", { class: "tsr-soft" }, data.source))),
+      table(["launch", ""], data.points.map((each, n) => [each.name, data.told[n]])))),
     status);
   return {};
 }

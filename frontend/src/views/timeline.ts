@@ -30,16 +30,17 @@ function mount(root: HTMLElement, data: Payload, context: Context) {
     }, { "aria-pressed": String(launch.predicted !== null) });
     const phases = Object.keys(launch.measured?.phases ?? {});
     const told = [
-      launch.measured ? `measured ${time(launch.span)}` : "",
+      launch.told,
       launch.predicted ? `predicted ${time(launch.predicted_span)}` : "",
       launch.measured && launch.predicted && launch.predicted_span ? `${(launch.span / launch.predicted_span).toPrecision(2)}x` : "",
     ].filter(Boolean);
+    const words = "recorded: from the start of the first tile to the end of the last one; median: of launches of the kernel that writes no records";
     body.replaceChildren(
       make("div", { class: "tsr-bar" },
         button("−", "zoom out (-)", () => shown.zoom(2)), button("+", "zoom in (+)", () => shown.zoom(0.5)), button("fit", "fit all (0)", () => shown.fit()),
         launch.measured && launch.predicted ? predicted : null,
         launch.measured ? key("measured", "#3f9fd8") : null, launch.predicted ? key("predicted", "") : null, ...phases.map((name) => key(name, PHASES[name] ?? PALETTE[4])),
-        make("span", { class: "tsr-grow" }), make("span", { class: "tsr-soft" }, told.join(", "))),
+        make("span", { class: "tsr-grow" }), make("span", { class: "tsr-soft", title: launch.told && words }, told.join(" · "))),
       make("div", { class: "tsr-lanesbox" }, shown.canvas, shown.tip),
       ...launch.remarks.map((remark) => make("div", { class: "tsr-key", style: "padding:0 10px" }, remark)),
       make("details", { open: false }, make("summary", {}, "figures"), make("div", { class: "tsr-scroll tsr-figures", tabindex: 0 }, table(["figure", "value"], launch.figures))),

@@ -1,9 +1,7 @@
 """Places in the user's text: `Source` holds the text, `Span` a range of it."""
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass, field
-from pathlib import PurePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +40,6 @@ class Span:
 
 
 NOWHERE = Span("<unknown>", 0, 0, 0, 0)
-
-
-def known_file(name: str, directory: str, known: Collection[str]) -> str:
-    """Return the file among `known` that a tool means by `name` in `directory`.
-
-    Debug information splits a path into folder and name, or joins a name that is no path to the working folder.
-    """
-    joined = str(PurePath(directory, name)) if directory else name
-    for candidate in (joined, name):
-        if candidate in known:
-            return candidate
-    same = [file for file in known if PurePath(file).name == PurePath(name).name]
-    return same[0] if len(same) == 1 else joined
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tessera.core.base.dtypes import BY_NAME, DType
 from tessera.core.base.source import Source, Span
 from tessera.core.compilation import Compilation
 from tessera.core.events import Attempted, PassRan
-from tessera.core.listing import Line, Listing
+from tessera.core.listing import NO_ADDRESS, Line, Listing
 from tessera.core.program.types import Array, Scalar
 from tessera.core.record import OpRecord
 from tessera.core.resources import Buffers
@@ -100,16 +100,28 @@ def _pack_listing(listing: Listing, spans: dict[Span, int], table: RecordTable) 
     # Columns, not rows: a quarter of the size and of the time.
     where = [[spans.setdefault(span, len(spans)) for span in line.spans] for line in listing.lines]
     texts, ops = [line.text for line in listing.lines], [line.ops for line in listing.lines]
-    return [listing.level, listing.stage, texts, where, ops]
+    addresses = [line.address for line in listing.lines]
+    return [
+        listing.level,
+        listing.stage,
+        texts,
+        where,
+        ops,
+        addresses if any(n != NO_ADDRESS for n in addresses) else [],
+    ]
 
 
 def _unpack_listing(stored: Json, spans: list[Span], records: list[OpRecord]) -> Listing:
     match stored:
         case [str(level), str(stage), numbers]:
             return Listing(level, stage, records=tuple([records[n] for n in integers(numbers)]), printer=lines_of_tile)
-        case [str(level), str(stage), lines, where, ops]:
-            rows = zip(texts(lines), map(integers, items(where)), map(integers, items(ops)), strict=True)
-            listed = tuple(Line(text, tuple(spans[i] for i in at), tuple(made)) for text, at, made in rows)
+        case [str(level), str(stage), lines, where, ops, addresses]:
+            printed = texts(lines)
+            places = integers(addresses) or [NO_ADDRESS] * len(printed)
+            rows = zip(printed, map(integers, items(where)), map(integers, items(ops)), places, strict=True)
+            listed = tuple(
+                Line(text, tuple(spans[i] for i in at), tuple(made), address=place) for text, at, made, place in rows
+            )
             return Listing(level, stage, listed)
         case _:
             raise Malformed("a listing of another form")

@@ -10,7 +10,7 @@ from tessera.core.listing import Listing
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
-from tessera.core.tile.listings import listing_of_llvm, listing_of_mlir
+from tessera.core.tile.listings import listing_of_mlir
 from tessera.lowering.base.backends import Backend
 from tessera.lowering.base.diagnostics import crash
 from tessera.lowering.base.host_cpu import host_target
@@ -18,6 +18,8 @@ from tessera.lowering.base.passes import verify
 from tessera.lowering.base.target_code import TargetCode
 from tessera.lowering.cpu.assembly_listing import listing_of_assembly
 from tessera.lowering.cpu.codegen import add_line_table, generate_code, lower_to_llvm
+from tessera.lowering.cpu.llvm_listing import listing_of_llvm
+from tessera.lowering.cpu.origin_table import OriginTable
 from tessera.lowering.cpu.to_cpu import to_cpu
 from tessera.lowering.tile.place_values import PlaceValues
 from tessera.lowering.tile.round_operands import RoundOperands
@@ -32,17 +34,19 @@ def generate(module: ir.Module, program: Program, target: Target, observe: bool)
     made = to_cpu(module, program, target.features or host_target().features)
     verify(made.module, "to-cpu")
     listings: list[Listing] = [listing_of_mlir(made.module, "target", "")] if observe else []
+    table: OriginTable | None = None
     try:
         if observe:
-            add_line_table(made.module)
+            table = add_line_table(made.module, program.span)
         lower_to_llvm(made.module)
     except ir.MLIRError as error:
         raise crash(error, "cpu-to-llvm") from error
     observe_passes = observe and LLVM_PASSES in program.options
     code = generate_code(made.module, target, observe=observe, observe_passes=observe_passes)
-    if observe:
-        listings += [listing_of_llvm(dump.text, dump.name, program) for dump in code.passes]
-        listings += [listing_of_llvm(code.llvm, "", program), listing_of_assembly(code.assembly, program)]
+    if table is not None:
+        listings += [listing_of_llvm(dump.text, dump.name, table) for dump in code.passes]
+        listings.append(listing_of_llvm(code.llvm, "", table))
+        listings.append(listing_of_assembly(code.assembly, table, code.addresses))
     return TargetCode(code.code, made.entry, made.slots, made.launch, made.resources, made.bounded, tuple(listings))
 
 

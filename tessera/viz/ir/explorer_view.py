@@ -20,7 +20,7 @@ from tessera.viz.base.texts import without_host
 from tessera.viz.base.view import Send, View
 from tessera.viz.ir.details import Column, PaneDetails
 from tessera.viz.ir.explorer_model import CAPTIONS, WITH_IDENTITIES, ExplorerModel, explorer_model
-from tessera.viz.ir.measured_shares import measured_column, sampled_column
+from tessera.viz.ir.measured_shares import instruction_column, measured_column, sampled_column
 from tessera.viz.ir.panes import Pane, ViewLine
 from tessera.viz.ir.text_structure import filter_text
 from tessera.viz.operators.captured import Capturable, captured
@@ -50,8 +50,8 @@ def explore(
     levels: shown first; more than one: side by side
     only: leave the other levels out, which makes the page of a large kernel smaller
     profile: of a launch of it: the measured share of time stands beside each line of the source.  On the CPU that is of
-             sampled instructions, for which the kernel is launched again for half a second (Linux on x86-64); on GPUs
-             it is of the phases of pipelined kernels
+             sampled instructions, for which the kernel is launched again for half a second (Linux on x86-64), and
+             stands beside the assembly, too; on GPUs it is of the phases of pipelined kernels
     llvm_passes: show LLVM IR after each of LLVM's own passes that changes it, too; compiles once more
     kernel: of a function of operators, the number of the kernel to show; None: the one that computes most
     target: of a function of operators, what its kernels are compiled for; "": where its call runs
@@ -66,9 +66,7 @@ def explore(
         chosen = ChosenKernel(captured(x, arguments, "explore"), kernel, target)
         return Explorer(operators_model(chosen, levels, only=only), levels, chosen)
     model = model_of(x, llvm_passes=llvm_passes, levels=levels, only=only)
-    if measured_by is not None:
-        model = replace(model, measured=_measured(model, measured_by))
-    return Explorer(model, levels)
+    return Explorer(model if measured_by is None else _measured(model, measured_by), levels)
 
 
 def operators_model(chosen: ChosenKernel, levels: Sequence[str] = (), *, only: bool = False) -> ExplorerModel:
@@ -91,12 +89,19 @@ def operators_model(chosen: ChosenKernel, levels: Sequence[str] = (), *, only: b
     return replace(model, stories=stories, kernels=kernels, kernel=chosen.group.ident, links=chosen.links)
 
 
-def _measured(model: ExplorerModel, profile: Profile) -> Column | None:
+def _measured(model: ExplorerModel, profile: Profile) -> ExplorerModel:
+    """Return the model with columns of the share of time, beside the source and, where it was sampled, the assembly."""
     tile, lines = model.stages("tile"), len(model.source)
     shares = line_shares(profile)
-    if shares is not None:
-        return sampled_column(model.first_line, lines, shares)
-    return measured_column(tile[-1], model.first_line, lines, profile.phase_share) if tile else None
+    if shares is None:
+        column = measured_column(tile[-1], model.first_line, lines, profile.phase_share) if tile else None
+        return replace(model, measured=column)
+    details = list(model.details)
+    for number, pane in enumerate(model.panes):
+        column = instruction_column(pane, shares) if pane.level == "asm" else None
+        if column is not None:
+            details[number] = replace(details[number], columns=(column, *details[number].columns))
+    return replace(model, measured=sampled_column(model.first_line, lines, shares), details=tuple(details))
 
 
 def model_of(

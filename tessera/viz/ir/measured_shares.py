@@ -23,6 +23,7 @@ _PHASE: Final = {
     "tessera.masked_store": "store",
 }
 _WORDS: Final = {"load": "waiting for loads", "compute": "computing", "store": "storing"}
+_SHOWN: Final = 0.005
 _NOT_WORK: Final = ("arith.constant", "tessera.dim", "tessera.id", "func.func", "func.return")
 
 
@@ -41,15 +42,39 @@ def measured_column(pane: Pane, first_line: int, lines: int, phases: Mapping[str
 
 def sampled_column(first_line: int, lines: int, shares: LineShares) -> Column:
     """Return the column beside the source, of `lines` lines from `first_line` on: the share of samples of each."""
-    told = f"of {shares.samples:,} samples of the kernel's instructions, one each 0.25 ms in each thread"
-    cells = [
-        Cell(f"{shares.lines[number]:.0%}", f"{shares.lines[number]:.1%} {told}", round(shares.lines[number], 3))
-        if number in shares.lines
-        else None
-        for number in range(first_line, first_line + lines)
-    ]
-    rest = f"; {shares.rest:.0%} in instructions of no single line" if shares.rest else ""
+
+    def cell(number: int) -> Cell | None:
+        share, common = shares.lines.get(number), shares.common.get(number, 0.0)
+        if share is None:
+            return None
+        told = f"{share:.1%} of {_samples(shares)}"
+        if common:
+            told += f"; {common:.1%} is its part of instructions that it has in common with other lines"
+        return Cell(f"{share:.0%}", told, round(share, 3))
+
+    cells = [cell(number) for number in range(first_line, first_line + lines)]
+    rest = f"; {shares.rest:.0%} in instructions of the compiler's own" if shares.rest >= _SHOWN else ""
     return make_column("measured", f"measured share of time{rest}", 6, cells)
+
+
+def instruction_column(pane: Pane, shares: LineShares) -> Column | None:
+    """Return the column beside a pane of assembly, the share of samples of each line; None for other assembly.
+
+    Its bars are relative to the line with the most samples.
+    """
+    if not any(shares.counts) or tuple(line.text for line in pane.lines) != shares.assembly:
+        return None
+    most = max(shares.counts)
+
+    def cell(count: int) -> Cell:
+        return Cell(f"{count / shares.samples:.1%}", f"{count:,} of {_samples(shares)}", round(count / most, 3))
+
+    cells = [cell(count) if count else None for count in shares.counts]
+    return make_column("samples", "share of time of the instruction", 7, cells)
+
+
+def _samples(shares: LineShares) -> str:
+    return f"{shares.samples:,} samples of the kernel's instructions, one each 0.25 ms in each thread"
 
 
 def _phases_of_lines(pane: Pane, phases: Mapping[str, float]) -> dict[int, tuple[str, ...]]:

@@ -51,7 +51,7 @@ class LaunchModel:
     """One launch.
 
     rows: what the units are called; lanes: the most tiles that one of them runs at a time
-    span, predicted_span: ns from the first tile's start to the last one's end
+    span, predicted_span: ns from the first tile's start to the last one's end; told: the measured times, in words
     waves: as predicted; chunked: slots take several groups at once, so that waves say little
     idle: the share of the predicted slots' time without work; lines: of the user's file that every tile runs
     figures, remarks: in words; table: one row a unit, as text
@@ -66,6 +66,7 @@ class LaunchModel:
     every: int
     span: float
     predicted_span: float
+    told: str
     measured: TileColumns | None
     predicted: TileColumns | None
     waves: tuple[Wave, ...]
@@ -103,6 +104,7 @@ def measured_launch(profile: Profile) -> LaunchModel:
         every=profile.every,
         span=profile.span,
         predicted_span=plan.tiles.span if plan is not None else 0.0,
+        told=f"{profile.span_text} · {profile.wall_text}",
         measured=measured,
         predicted=predicted,
         waves=shown_waves(plan.tiles) if plan is not None else (),

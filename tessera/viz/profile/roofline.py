@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from tessera.core.base.durations import duration_text
 from tessera.profiling.results import Profile
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.subjects import profiled
@@ -29,7 +30,7 @@ class RooflinePoint:
 
     intensity: operations for each byte that memory must move; rate: operations a second, bandwidth: bytes a second
     attained: the share of what the roofline allows; roof: operations a second of its mix of arithmetic at best
-    bound: "memory" or "compute"; seconds: measured, floor: at best
+    bound: "memory" or "compute"; seconds, told: measured, as a number and in words that say how; floor: at best
     """
 
     name: str
@@ -40,6 +41,7 @@ class RooflinePoint:
     roof: float
     bound: str
     seconds: float
+    told: str
     floor: float
     kinds: Mapping[str, float]
 
@@ -88,7 +90,7 @@ def _point(profile: Profile, name: str) -> RooflinePoint:
     roof = work.total_flops / line.compute if line.compute else 0.0
     return RooflinePoint(
         name, line.intensity, profile.flops, profile.bandwidth, profile.attained, roof, line.bound, profile.wall,
-        line.floor, dict(work.by_kind),
+        profile.wall_text, line.floor, dict(work.by_kind),
     )  # fmt: skip
 
 
@@ -146,5 +148,5 @@ def point_text(point: RooflinePoint) -> str:
     limit = "memory" if point.bound == "memory" else "arithmetic"
     return (
         f"{point.rate / 1e9:,.3g} GFLOP/s at {point.intensity:.3g} FLOP per byte: {point.attained:.0%} of what {limit} "
-        f"allows ({point.seconds * 1e6:,.1f} µs, at best {point.floor * 1e6:,.1f} µs)"
+        f"allows ({point.told}; at best {duration_text(point.floor)})"
     )

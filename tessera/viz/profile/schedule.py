@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
+from tessera.core.base.durations import duration_text
 from tessera.core.base.plurals import counted
 from tessera.core.errors.catalog import CudaFailure
 from tessera.core.program.arguments import ArrayArgument
@@ -167,7 +168,7 @@ def _launch(title: str, plan: LaunchPlan, machine: Machine) -> LaunchModel:
     counts = [int((tiles.unit == number).sum()) for number in range(machine.units)]
     waves = tiles.waves
     figures = [
-        ("predicted", f"{plan.prediction.seconds * 1e6:,.4g} µs, most of it {plan.prediction.bound}"),
+        ("predicted", f"{duration_text(plan.prediction.seconds)}, most of it {plan.prediction.bound}"),
         ("slots", f"{tiles.slots:,}: {plan.per_unit} on each of {counted(machine.units, machine.unit)}"),
         ("waves", f"{len(waves):,}, the last one {waves[-1].groups} of {waves[-1].slots} slots" if waves else "none"),
         ("idle", f"{tiles.idle:.1%} of the slots' time"),
@@ -175,7 +176,7 @@ def _launch(title: str, plan: LaunchPlan, machine: Machine) -> LaunchModel:
     ]
     return LaunchModel(
         title=title, unit=machine.unit, rows=names, lanes=plan.per_unit, axes=plan.axes, array=plan.array, every=1,
-        span=0.0, predicted_span=tiles.span, measured=None, predicted=predicted_columns(tiles),
+        span=0.0, predicted_span=tiles.span, told="", measured=None, predicted=predicted_columns(tiles),
         waves=shown_waves(tiles), chunked=plan.chunk > 1, idle=tiles.idle, lines=plan.lines, figures=tuple(figures),
         remarks=(),
         table=tuple((name, "", "", f"{count:,}") for name, count in zip(names, counts, strict=True)), slowest=(),

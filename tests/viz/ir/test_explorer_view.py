@@ -149,6 +149,12 @@ def test_the_line_that_takes_the_time_has_it_beside_it() -> None:
     assert bars.index(max(bars)) == 5
     assert bars[5] > 0.6
     assert column.title.startswith("measured share of time")
+    (pane,) = (number for number, pane in enumerate(view.data.panes) if pane.level == "asm")
+    (samples,) = view.data.details[pane].columns
+    texts = [line.text for line in view.data.panes[pane].lines]
+    cells = {text: cell for line, text in enumerate(texts) if (cell := samples.of_line(line)) is not None}
+    assert max(cell.bar for cell in cells.values()) == 1.0
+    assert not any(text.endswith(":") for text in cells)
 
 
 def test_functions_of_operators_are_shown_from_their_graph_to_machine_code() -> None:

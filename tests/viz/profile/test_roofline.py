@@ -33,7 +33,7 @@ def test_forms():
     view = roofline(profile_of([0], [0], [5], plain=SECONDS))
     assert view.text() == "roofline of k: 1 FLOP per byte"
     page = view.plain_html()
-    assert "500 GFLOP/s at 1 FLOP per byte: 50% of what memory allows (2.0 µs, at best 1.0 µs)" in page
+    assert "500 GFLOP/s at 1 FLOP per byte: 50% of what memory allows (median of 1 launch 2 µs; at best 1 µs)" in page
     assert "1,000 GB/s" in page or "1e+03 GB/s" in page
     assert "<svg" not in page
 

@@ -87,6 +87,8 @@ class TileLowering:
             place = self._home(op)
             copy(self.emitter, result, place, self.side(place.element))
             result = place
+        elif not isinstance(result, Scratch) and result.location is None:
+            result.location = op.location
         self.values[op.results[0]] = result
 
     # -- carried tiles -----------------------------------------------------------------------------------------

@@ -82,8 +82,24 @@ class Frame:
         """Return the row of `source` here; a source that is used twice is computed once."""
         found = self._rows.get(id(source))
         if found is None:
-            found = self._rows[id(source)] = (source, source.row(self))  # the source too: it keeps its id
+            found = self._rows[id(source)] = (source, self._located_row(source))  # the source too: it keeps its id
         return found[1]
+
+    def _located_row(self, source: "Source") -> Row:
+        """Return a row that is emitted at the source's own location, which is not that of its reader."""
+        location, emitter = source.location, self.emitter
+        if location is None:
+            return source.row(self)
+        with emitter.located(location):
+            row = source.row(self)
+        if row.uniform is not None:
+            return row
+
+        def at(index: Index, lanes: int, valid: int | None) -> ir.Value:
+            with emitter.located(location):
+                return row.at(index, lanes, valid)
+
+        return self.varying(at)
 
     def moved(self, point: Sequence[Index], axis: int, axes: Sequence[int | None] = ()) -> "Frame":
         """Return this frame in another source's axes; `axes` as in `Moved`."""
@@ -108,10 +124,12 @@ class Source(ABC):
     bytes: width of the widest number that computing an element takes
     axis: the axis along which vectors are cheapest; None where all are alike.  Like the others it is settled when the
         source is made: asked for on demand, each operand would ask its own operands again
+    location: of the operation whose result it is, which what computes it is emitted at; None: that of its reader
     """
 
     guards: tuple[ir.Value, ...] = ()
     axis: int | None = None
+    location: ir.Location | None = None
 
     def __init__(self, shape: Sequence[int], element: str) -> None:
         self.shape = tuple(shape)

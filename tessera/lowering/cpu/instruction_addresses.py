@@ -1,0 +1,52 @@
+"""Find where the instructions of printed assembly are in an object: assemble them once more, each after a label.
+
+LLVM assembles what a module holds as inline assembly (`module asm`) and keeps labels in the table of symbols.
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+from llvmlite import binding
+
+from tessera.lowering.cpu.assembly_rows import rows_of_code
+
+_LABEL: Final = "tessera_row_"
+_UNPRINTABLE: Final = re.compile(r"[^ !#-\[\]-~]")
+
+
+def instruction_addresses(assembly: str, code: bytes, machine: binding.TargetMachine) -> Mapping[int, int]:
+    """Return the offset in `.text` of the instruction on each row of assembly, by the row's number from 0 on.
+
+    code: the object that was made of the same module; nothing is returned where assembling gives other instructions
+    """
+    binding.initialize_native_asmparser()
+    rows = assembly.split("\n")
+    for row in rows_of_code(assembly):
+        if row.kind == "instruction":
+            rows[row.number] = f"{_LABEL}{row.number}:\n{rows[row.number]}"
+    text = "\n".join(f'module asm "{_escaped(row)}"' for row in "\n".join(rows).split("\n"))
+    module = binding.parse_assembly(f'target triple = "{machine.triple}"\n{text}')
+    made = ELFFile(io.BytesIO(machine.emit_object(module)))
+    if _text(made) != _text(ELFFile(io.BytesIO(code))):
+        return {}
+    symbols = made.get_section_by_name(".symtab")
+    assert isinstance(symbols, SymbolTableSection)
+    return {
+        int(symbol.name.removeprefix(_LABEL)): symbol["st_value"]
+        for symbol in symbols.iter_symbols()
+        if symbol.name.startswith(_LABEL)
+    }
+
+
+def _text(elf: ELFFile) -> bytes:
+    section = elf.get_section_by_name(".text")
+    return b"" if section is None else section.data()
+
+
+def _escaped(text: str) -> str:
+    """Write text as LLVM IR does: what is not printable, quotes and backslashes as two hexadecimal digits."""
+    return _UNPRINTABLE.sub(lambda found: "".join(f"\\{byte:02X}" for byte in found[0].encode()), text)
