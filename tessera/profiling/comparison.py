@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from tessera.core.progress import working
 from tessera.kernels.kernel import Kernel
 from tessera.profiling.argument_clones import ClonedArguments, CloneRing
 from tessera.profiling.timing import timer_for
+from tessera.profiling.wrong_elements import Numbers, tolerance_of
 from tessera.runtime.binding.grid import Grid
 
 _ROUNDS: Final = 15
 _PATIENCE: Final = 1.0
 """Seconds after which no further round is begun, once there were three."""
 _FEWEST: Final = 3
-_TOLERANCE: Final = {8: 1e-9, 4: 1e-4, 2: 3e-2, 1: 0.2}
-"""Relative to the largest element, by bytes of a floating-point number: sums in another order differ by rounding."""
-Numbers = np.ndarray[tuple[int, ...], np.dtype[Any]]  # of any element type
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +102,17 @@ class Comparison:
         """The original's median time over the other's: above 1, the other is faster."""
         return statistics.median(self.original) / statistics.median(self.other)
 
+    @property
+    def verdict(self) -> str:
+        """How the results agree, in a few words: "same bits", or how many elements differ, in all outputs."""
+        if not self.agreements:
+            return "no outputs"
+        if self.same:
+            return "same bits"
+        different, elements = (sum(each.elements - each.equal for each in self.agreements),
+                               sum(each.elements for each in self.agreements))  # fmt: skip
+        return f"{different:,} of {elements:,} differ" + (" by rounding" if self.agrees else "")
+
     def __str__(self) -> str:
         times = [statistics.median(times) * 1e6 for times in (self.original, self.other)]
         agreed = "; ".join(map(str, self.agreements)) or "no outputs"
@@ -125,7 +134,7 @@ def compare(
         raise NotAvailableYet("a kernel on a GPU and one that is not are not timed beside each other")
     tell = told or _unheard
     tell("compiling")
-    mutable = _outputs(original, values)
+    mutable = output_names(original, values)
     other.compile_quietly(*values)
     tell("comparing results")
     results = [_results(kernel, values, mutable, grid, on_device=kinds[0].on_gpu) for kernel in (original, other)]
@@ -157,7 +166,15 @@ def _unheard(_: str) -> None:
     """Do nothing."""
 
 
-def _outputs(kernel: Kernel, values: Sequence[object]) -> list[str | None]:
+def results_of(
+    kernel: Kernel, values: Sequence[object], grid: Grid | None = None, named_like: Kernel | None = None
+) -> Mapping[str, Numbers]:
+    """Return what a kernel writes, by the parameters of `named_like` (None: its own), on copies of its arguments."""
+    on_device = kernel.target_for(values).kind.on_gpu
+    return _results(kernel, values, output_names(named_like or kernel, values), grid, on_device=on_device)
+
+
+def output_names(kernel: Kernel, values: Sequence[object]) -> list[str | None]:
     """Return, for each argument, its parameter's name where the kernel may write it."""
     compiled = kernel.compile_quietly(*values)
     written = {binding.name for binding in compiled.bindings if binding.mutable}
@@ -183,7 +200,7 @@ def agreement(name: str, original: Numbers, other: Numbers) -> Agreement:
     exact = original.dtype.kind not in "fV"
     a, b = (np.asarray(each, np.float64 if not exact else None) for each in (original, other))
     equal = same_bits | (np.isnan(a) & np.isnan(b)) if not exact else same_bits
-    tolerance = 0.0 if exact else _TOLERANCE.get(original.itemsize, 0.0)
+    tolerance = tolerance_of(original.dtype)
     if bool(equal.all()):
         return Agreement(name, original.size, original.size, 0.0, 0.0, (), tolerance)
     with np.errstate(all="ignore"):

@@ -29,6 +29,7 @@ from tessera.performance.device_model import Machine, measured_again, raised, th
 from tessera.performance.launch_shape import bound_extents, launch_shape
 from tessera.performance.work_count import count_work
 from tessera.profiling.argument_clones import ClonedArguments, CloneRing
+from tessera.profiling.expected import wrong_outputs
 from tessera.profiling.mesh_profile import MeshProfiler
 from tessera.profiling.origin import ArgumentReferences, Origin
 from tessera.profiling.records import read_records
@@ -59,10 +60,14 @@ _LARGEST_CLUSTER: Final = 16  # blocks, CUDA C++ Programming Guide
 
 @dataclass(frozen=True, slots=True)
 class Profiler:
-    """A kernel that is profiled when it is called."""
+    """A kernel that is profiled when it is called.
+
+    expect: what its results are compared with, see `profiling.expected`; None: nothing
+    """
 
     kernel: Kernel
     grid: Grid | None = None
+    expect: object = None
 
     def __call__(self, *arguments: object, **keywords: object) -> Profile:
         """Call the kernel and return the profile of the launch.
@@ -85,6 +90,8 @@ class Profiler:
                 found = _measure(kernel, values, self.grid, kind, timer)
         finally:
             timer.close()
+        if self.expect is not None:
+            found = dataclasses.replace(found, wrong=wrong_outputs(kernel, values, self.expect, self.grid))
         kernel.launch(arguments, keywords, self.grid)
         _tell_tiles(found)
         return found
@@ -92,7 +99,7 @@ class Profiler:
     def __getitem__(self, key: object) -> "Profiler":
         """Return the profiler for `profile(k)[grid, block](...)`: with an explicit launch grid."""
         given = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
-        return Profiler(self.kernel, read_grid(*given))
+        return Profiler(self.kernel, read_grid(*given), self.expect)
 
     def _ordered(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...]:
         """Return every parameter's argument, in order, defaults filled in."""
@@ -105,11 +112,13 @@ class Profiler:
         return tuple(plain(value) for value in bound.arguments.values())
 
 
-def profile(kernel: Kernel, grid: object = None) -> Profiler:
+def profile(kernel: Kernel, grid: object = None, *, expect: object = None) -> Profiler:
     """Return `kernel`, to be profiled when it is called: `profile(saxpy)(x, y, 2.0)` gives a `Profile`.
 
     A function of operators is profiled on a mesh: `MeshProfiler(f)`, which gives a `MeshProfile`.
     grid: groups of the launch, or (groups, lanes of a group), as in `kernel[grid, block]`; None: from the arguments
+    expect: what the results should be, which the profile then says first: arrays, a function of the arguments, or NumPy
+        code such as `"y[:] = 2 * x"`; see `viz.diff`
     Raises BadKernelOption for what is no kernel.
     """
     given = cast("object", kernel)
@@ -120,10 +129,10 @@ def profile(kernel: Kernel, grid: object = None) -> Profiler:
         name = getattr(kernel, "__name__", repr(kernel))
         raise BadKernelOption(f"{name} is no kernel, and so has no profile", hint="give what @kernel makes")
     if grid is None or isinstance(grid, Grid):
-        return Profiler(kernel, grid)
+        return Profiler(kernel, grid, expect)
     parts = cast("tuple[object, ...]", grid) if isinstance(grid, tuple) else (grid,)
     nested = any(isinstance(part, tuple) for part in parts)
-    return Profiler(kernel, read_grid(*parts) if nested else read_grid(parts))
+    return Profiler(kernel, read_grid(*parts) if nested else read_grid(parts), expect)
 
 
 def _tell_tiles(found: Profile) -> None:

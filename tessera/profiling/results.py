@@ -20,6 +20,7 @@ from tessera.profiling.origin import Origin
 from tessera.profiling.plan import LaunchPlan, launch_plan
 from tessera.profiling.records import Tiles
 from tessera.profiling.trace import write_trace
+from tessera.profiling.wrong_elements import WrongElements
 
 _FORMAT: Final = 1
 _LIMITS: Final = {"memory": "memory", "compute": "arithmetic"}
@@ -68,6 +69,7 @@ class Profile:
     registers, shared_bytes, spill_bytes: of the ordinary kernel, None where the target has none
     next_phases: of the phases that are launched after this one, where one call is several launches
     origin: what was launched, for predictions and trials; None for a profile that was made of records alone
+    wrong: the outputs that are not as expected; None where nothing was expected
     """
 
     kernel: str
@@ -83,6 +85,7 @@ class Profile:
     every: int = 1
     next_phases: "tuple[Profile, ...]" = ()
     origin: Origin | None = None
+    wrong: tuple[WrongElements, ...] | None = None
 
     @cached_property
     def axes(self) -> tuple[GridAxis, ...]:
@@ -252,6 +255,8 @@ class Profile:
             *([("balance", self._balance())] if self.every == 1 else []),
             ("overhead", self._overhead()),
         ]  # fmt: skip
+        if self.wrong is not None:
+            rows.insert(1, ("results", "; ".join(map(str, self.wrong)) or "as expected"))
         if self.phase_share:
             rows.insert(-1, ("phases", ", ".join(f"{name} {share:.0%}" for name, share in self.phase_share.items())))
         if self.registers is not None:
@@ -296,7 +301,8 @@ class Profile:
         tiles = counted(self.work.groups, "tile")
         mine = (
             f"<profile of {self.kernel} on {self.machine.label}: {duration_text(self.wall)}, {tiles}, "
-            f"{self.attained:.0%} of the speed that {_LIMITS[self.roofline.bound]} allows>"
+            f"{self.attained:.0%} of the speed that {_LIMITS[self.roofline.bound]} allows"
+            f"{'; RESULTS ARE WRONG' if self.wrong else ''}>"
         )
         return "\n".join((mine, *map(repr, self.next_phases)))
 

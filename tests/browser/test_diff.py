@@ -1,11 +1,14 @@
 """The visual diff in a browser: what clicks and keys do, and what it says."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
 from support.lab import Watch
+from tessera.kernels.kernel import Kernel
 from tessera.viz import diff
 from tests.viz.diffs import kernels
 
@@ -116,3 +119,24 @@ def test_a_selection_elsewhere_is_marked(shown: Page) -> None:
     )
     assert line is None
     assert status(shown) == "nothing: no counterpart here"
+
+
+@pytest.mark.parametrize(("other", "words", "shade"), [
+    (kernels.scale_and_add, "results: wrong after", "tsr-d-bad"),
+    (kernels.scale.variant(), "results: as expected, same bits", "tsr-d-good"),
+], ids=["wrong", "right"])  # fmt: skip
+def test_the_head_says_whether_results_are_right(
+    page: Page, tmp_path: Path, other: Kernel, words: str, shade: str
+) -> None:
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    kernels.scale(x, y)
+    view = diff(kernels.scale, other, args=(x, np.zeros_like(y)), expect=y)
+    page.goto(view.save(tmp_path / "diff.html").as_uri())
+    pill = page.locator(".tsr-head .tsr-pill", has_text="results")
+    expect(pill).to_have_text(words)
+    expect(pill).to_have_class(re.compile(shade))
+    alert = page.locator("[role=alert]")
+    if shade == "tsr-d-bad":
+        expect(alert).to_contain_text("after: y: 64 of 64 are not as expected, the first is y[0] = ")
+    else:
+        expect(alert).to_have_count(0)

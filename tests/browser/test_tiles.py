@@ -90,3 +90,16 @@ def test_lanes_that_an_edge_masks_off(page: Page, tmp_path: Path) -> None:
     page.get_by_role("spinbutton", name="lane").fill("299")
     assert "lane 299, warp 9" in status(page)
     expect(page.locator(".tsr-vars")).to_contain_text("84 not active", use_inner_text=True)
+
+
+def test_it_begins_at_the_first_wrong_element(page: Page, tmp_path: Path, watch: Watch) -> None:
+    x = np.arange(300, dtype=np.float32)
+    right = 2.0 * x + 1.0
+    right[200] = 9.0
+    view = tiles(kernels.saxpy[3, 128], x, np.ones(300, np.float32), alpha=2.0, expect=right)
+    page.goto(view.save(tmp_path / "tiles.html").as_uri())
+    page.wait_for_selector(".tsr-view[data-ready]")
+    words = "y: 1 of 300 are not as expected, the first is y[200] = 401, expected 9; written at line"
+    expect(page.locator("[role=alert]")).to_contain_text(words)
+    assert "y[200] = 401" in status(page)
+    assert watch.errors == []

@@ -35,7 +35,7 @@ export interface Payload {
   texts: Record<string, PackedText>;
   strings: string[];
   figures: Figure[];
-  agreements: string[];
+  verdict: { text: string; level: "good" | "doubtful" | "bad"; details: string[] } | null;
 }
 
 export interface Line {

@@ -11,6 +11,7 @@ export interface Tile { number: number; name: string; lanes: [number, number]; r
 export interface Payload {
   title: string; text: string; group: string; kernel: string; kind: string; total: number; lanes: number; grid: number[]; first_line: number; lines: string[];
   arrays: ArrayData[]; tiles: Tile[]; steps: Step[]; left_out: string[];
+  findings: string[]; focus: { step: number | null; array: number; element: number } | null;
 }
 
 /** Call with every element of runs, and its place in order. */

@@ -139,7 +139,8 @@ function mount(root: HTMLElement, data: Payload, context: Context) {
   list.hidden = true;
   root.append(
     make("div", { class: "tsr-head" },
-      make("span", { class: "tsr-name" }, "diff"), pills, make("span", { class: "tsr-grow" }), place,
+      make("span", { class: "tsr-name" }, "diff"),
+      data.verdict && make("span", { class: `tsr-pill tsr-d-${data.verdict.level}`, title: data.verdict.details.join("\n") }, `results: ${data.verdict.text}`), pills, make("span", { class: "tsr-grow" }), place,
       button("↑", "previous change (p)", () => pane.go(-1)), button("↓", "next change (n)", () => pane.go(1)), listing, unify,
       Object.values(data.texts).some((text) => text.counts.some(Boolean)) ? toggle("instructions", "instructions of the machine code that the operations of each line became", false, (on) => {
         pane.counting = on;
@@ -148,7 +149,8 @@ function mount(root: HTMLElement, data: Payload, context: Context) {
       toggle("attributes", "show changes of attributes alone", true, (on) => ((wanted.attributes = on), refresh())),
       toggle("locations", "show changes of places in the source alone", false, (on) => ((wanted.locations = on), refresh()))),
     make("div", { class: "tsr-d-sides" }, ...([0, 1] as const).map((side) => make("div", {}, make("b", { "aria-hidden": "true" }, side ? "+" : "−"), selects[side], labels[side]))),
-    figures(data.figures, data.agreements),
+    data.verdict && data.verdict.level !== "good" ? make("div", { class: `tsr-d-verdict tsr-d-${data.verdict.level}`, role: "alert" }, ...data.verdict.details.map((each) => make("div", {}, each))) : "",
+    figures(data.figures, data.verdict?.details ?? []),
     make("div", { class: "tsr-d-split" }, list, pane.element),
     status,
   );

@@ -73,7 +73,7 @@ function draw(holder: HTMLElement, root: HTMLElement, data: Payload, context: Co
   const byTile: number[][] = tiles.map(() => []);
   steps.forEach((step, n) => byTile[step.tile].push(n));
   const firstTile = Math.max(0, tiles.findIndex((tile, n) => tile.number >= 0 && byTile[n].length));
-  let now = byTile[firstTile]?.[0] ?? 0;
+  let now = data.focus?.step ?? byTile[firstTile]?.[0] ?? 0;
   let preview: number | null = null;
   let lane: number | null = null;
   let target: number | null = null;
@@ -442,6 +442,7 @@ function draw(holder: HTMLElement, root: HTMLElement, data: Payload, context: Co
   holder.append(
     make("div", { class: "tsr-head" }, make("span", { class: "tsr-name" }, data.title), make("span", { class: "tsr-pill" }, `${plural(data.total, "tile")}: ${data.kind === "trip" ? "trips of the loops over tiles" : data.kind === "group" ? "groups" : `blocks of ${data.lanes} lanes`}`),
       make("span", { class: "tsr-grow" }), key("R", READ, "read"), key("W", WRITTEN, "written"), key("B", BOTH, "both"), key("×", "", "masked off")),
+    ...data.findings.map((text) => make("div", { class: "tsr-note tsr-m", role: "alert" }, make("b", {}, text))),
     ...data.left_out.map((text) => make("div", { class: "tsr-note" }, text)),
     make("div", { class: "tsr-bar" }, make("span", { class: "tsr-soft" }, "tile"), bar, ...live),
     make("div", { class: "tsr-bar", role: "toolbar", "aria-label": "debugger", onkeydown: (event) => { if (event.target !== laneBox && event.target !== number && keys(event)) event.preventDefault(); } },
@@ -454,18 +455,18 @@ function draw(holder: HTMLElement, root: HTMLElement, data: Payload, context: Co
     status,
     make("details", {}, make("summary", {}, "as a table"), make("div", { class: "tsr-scroll", tabindex: 0 }, sheet)),
   );
+  const point = (pane: (typeof panes)[number], element: number): void => {
+    const [slice, row, column] = pane.form.place(element);
+    pane.slice = slice;
+    cursor = { array: pane.array, element };
+    pane.grid.point(row, column);
+    say(describe(pane, element));
+  };
   const hear = (selection: Selection | null): void => {
     if (!selection) return;
     const wanted = selection.elements?.[0];
     const pane = wanted && panes.find((each) => each.known.name === wanted.array);
-    if (wanted && pane) {
-      const element = wanted.place.reduce((sum, n, axis) => sum * pane.known.shape[axis] + n, 0);
-      const [slice, row, column] = pane.form.place(element);
-      pane.slice = slice;
-      cursor = { array: pane.array, element };
-      pane.grid.point(row, column);
-      return say(describe(pane, element));
-    }
+    if (wanted && pane) return point(pane, wanted.place.reduce((sum, n, axis) => sum * pane.known.shape[axis] + n, 0));
     const tile = selection.tiles?.length ? tiles.findIndex((each) => selection.tiles!.includes(each.number)) : -1;
     const line = selection.lines?.find((each) => steps.some((step) => step.line === each));
     const place = steps.findIndex((step) => (tile < 0 || step.tile === tile) && (line === undefined || step.line === line));
@@ -475,6 +476,8 @@ function draw(holder: HTMLElement, root: HTMLElement, data: Payload, context: Co
   const stop = context.bus.subscribe(root, hear);
   refresh();
   say(told());
+  const wrong = data.focus && panes.find((each) => each.array === data.focus!.array);
+  if (wrong) point(wrong, data.focus!.element);
   return {
     themed: () => refresh(true),
     destroy: () => { stop(); panes.forEach((pane) => pane.grid.destroy()); valueGrid?.destroy(); },

@@ -584,6 +584,16 @@ class NothingToShow(TesseraError):
     title = "nothing to show"
 
 
+class BadExpectation(TesseraError):
+    """An expectation of results that fits no output of the kernel.
+
+    Example: `diff(a, b, args=(x, y), expect={"z": x})` of kernels that write `y`.
+    """
+
+    code = "TSR-E423"
+    title = "not what the kernel writes"
+
+
 class OperandMismatch(TesseraError):
     """Arrays given to a kernel of the library that do not fit it, or each other.
 

@@ -11,10 +11,13 @@ from tessera.performance.cost_model import predict
 from tessera.performance.device_model import this_machine
 from tessera.performance.launch_shape import bound_extents, launch_shape
 from tessera.performance.work_count import count_work
+from tessera.profiling.comparison import Comparison as Agreements
 from tessera.profiling.comparison import compare
+from tessera.profiling.expected import wrong_outputs
+from tessera.profiling.wrong_elements import WrongElements
 from tessera.session.compiled import Compiled
 from tessera.viz.base.code_figures import FigurePair, figures_of_code
-from tessera.viz.diffs.model import Comparison, DiffLine
+from tessera.viz.diffs.model import Comparison, DiffLine, Verdict
 from tessera.viz.diffs.sides import Subject
 
 _MACHINE: Final = ("sass", "asm", "ptx")
@@ -42,21 +45,43 @@ def _of_plans(before: Plan, after: Plan) -> list[FigurePair]:
     return [FigurePair(name, unit, count(before), count(after)) for (name, unit), count in pairs.items()]
 
 
-def measured(before: Subject, after: Subject, args: Sequence[object]) -> tuple[tuple[FigurePair, ...], tuple[str, ...]]:
-    """Time both kernels on copies of `args`, in turns, and ask the cost model; say whether their outputs agree.
+def measured(
+    before: Subject, after: Subject, args: Sequence[object], expect: object = None
+) -> tuple[tuple[FigurePair, ...], Verdict | None]:
+    """Time both kernels on copies of `args`, in turns, and ask the cost model; say whether their outputs are right.
 
-    Raises NotAvailableYet where one runs on a GPU and the other does not, and what a launch raises.
+    Raises NotAvailableYet where one runs on a GPU and the other does not, BadExpectation, and what a launch raises.
     """
     if before.kernel is None or after.kernel is None:
-        return (FigurePair("time of a launch", "us", None, None, note="not measured: a side is no kernel"),), ()
+        return (FigurePair("time of a launch", "µs", None, None, note="not measured: a side is no kernel"),), None
     found = compare(before.kernel, after.kernel, args)
+    verdict = Verdict(found.verdict, _level(found), tuple(map(str, found.agreements)))
+    if expect is not None:
+        kernels = (before.kernel, after.kernel)
+        wrong = [wrong_outputs(kernel, args, expect, named_like=before.kernel) for kernel in kernels]
+        verdict = _of_expected(verdict, wrong)
     times = [_microseconds(statistics.median(times)) for times in (found.original, found.other)]
     expected = [_expected(side, args) for side in (before, after)]
     figures = (
-        FigurePair("time of a launch", "us", times[0], times[1]),
-        FigurePair("time the cost model expects", "us", expected[0], expected[1], note="not known"),
+        FigurePair("time of a launch", "µs", times[0], times[1]),
+        FigurePair("time the cost model expects", "µs", expected[0], expected[1], note="not known"),
     )
-    return figures, tuple(map(str, found.agreements))
+    return figures, verdict
+
+
+def _level(comparison: Agreements) -> str:
+    return "good" if comparison.same else "doubtful" if comparison.agrees else "bad"
+
+
+def _of_expected(verdict: Verdict, wrong: Sequence[Sequence[WrongElements]]) -> Verdict:
+    """Return the verdict on results of which it is known what they should be."""
+    sides = [name for name, outputs in zip(("before", "after"), wrong, strict=True) if outputs]
+    details = [
+        f"{name}: {'; '.join(map(str, outputs)) or 'as expected'}"
+        for name, outputs in zip(("before", "after"), wrong, strict=True)
+    ]
+    text = f"wrong {' and '.join(sides)}" if sides else f"as expected, {verdict.text}"
+    return Verdict(text, "bad" if sides else verdict.level, (*details, *verdict.details))
 
 
 def _expected(side: Subject, args: Sequence[object]) -> float | None:

@@ -121,13 +121,25 @@ class Side:
         return " \u00b7 ".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict on the results of both sides, which comes before any speed.
+
+    text: in a few words; level: "good", "doubtful" (they differ by rounding) or "bad"; details: a sentence per output
+    """
+
+    text: str
+    level: str
+    details: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class DiffModel:
     """Everything that a diff shows.
 
     before, after: the sides; choices: the stages that either side can show, (level, pass)
     chosen: which of them are compared; comparisons: by pairs of numbers into the choices
-    agreements: how the outputs of both agree, where they were run
+    verdict: whether the results are right, where both were run
     """
 
     before: Side
@@ -137,7 +149,7 @@ class DiffModel:
     chosen: tuple[int, int]
     comparisons: Mapping[tuple[int, int], Comparison]
     figures: tuple[FigurePair, ...] = ()
-    agreements: tuple[str, ...] = ()
+    verdict: Verdict | None = None
     group: str = ""
 
     @property

@@ -6,6 +6,7 @@ from html import escape
 from typing import Final
 
 from tessera.core.base.collector import collector_paused
+from tessera.core.errors.catalog import BadExpectation
 from tessera.core.progress import working
 from tessera.core.stage_diff import ADDED, REMOVED
 from tessera.session.compiled import Compiled
@@ -14,7 +15,7 @@ from tessera.viz.base.texts import without_host
 from tessera.viz.base.view import Send, View
 from tessera.viz.diffs.align import BY_IDENTITY, compare
 from tessera.viz.diffs.deltas import counts_of_lines, figures_of, instructions_of_operations, measured
-from tessera.viz.diffs.model import SIGNS, Change, Comparison, DiffLine, DiffModel, Row
+from tessera.viz.diffs.model import SIGNS, Change, Comparison, DiffLine, DiffModel, Row, Verdict
 from tessera.viz.diffs.sides import Comparable, Subject, related, subject_of
 
 _BUDGET: Final = 150_000
@@ -26,31 +27,37 @@ _CONTEXT: Final = 2
 _PRE: Final = "white-space:pre;overflow:auto;margin:4px 0;font-size:12px;line-height:1.4"
 _COLOURS: Final[Mapping[str, str]] = {ADDED: "#1a7f37", REMOVED: "#b42318"}
 _OTHER: Final = "#9a6700"
+_OF_LEVEL: Final[Mapping[str, str]] = {"good": _COLOURS[ADDED], "doubtful": _OTHER, "bad": _COLOURS[REMOVED]}
 
 SideKey = Callable[[int, int], str]
 """Names the text of a stage: by the side, and the number of the stage there."""
 
 
-def diff(a: Comparable, b: Comparable, *, args: Sequence[object] = ()) -> "DiffView":
+def diff(a: Comparable, b: Comparable, *, args: Sequence[object] = (), expect: object = None) -> "DiffView":
     """Compare two states of kernels, by operations: passes, targets, tuning points, or two kernels.
 
     Functions of operators are compared by the nodes of their graphs: two passes, graph and schedule, or two functions.
 
     a, b: a kernel (its last compilation), a compilation (`kernel.compile(..., target=...)`), either of them with a
         level and a pass, `(kernel, "tile", "cuda-select-mma")`; or a `Stage`.  Without a level it is the last Tile IR.
-    args: arguments that kernels are compiled for, and on copies of which both are run and timed, in turns; examples
-        for functions of operators, which are not run
+    args: arguments that kernels are compiled for, and on copies of which both are run, compared and timed, in turns;
+        examples for functions of operators, which are not run
+    expect: what both should compute from `args`: an array, of the only output, or several by name or in order; a
+        function of the arguments, which returns them or writes to its copies; or NumPy code, `"y[:] = 2 * x"`
 
     Raises:
         NothingToShow: a side is nothing that has stages, or the sides are different levels.
         UnknownLevel: there is no such level or pass, or a kernel was not called and says too little by itself.
         NotAvailableYet: with `args`, one side runs on a GPU and the other does not.
+        BadExpectation: `expect` fits no output, or there are no `args`.
     """
     before, after = subject_of(a, args), subject_of(b, args)
     model = _model(before, after)
     if args and before.graph is None and after.graph is None:
-        figures, agreements = measured(before, after, args)
-        model = replace(model, figures=(*figures, *model.figures), agreements=agreements)
+        figures, verdict = measured(before, after, args, expect)
+        model = replace(model, figures=(*figures, *model.figures), verdict=verdict)
+    elif expect is not None:
+        raise BadExpectation("expect= needs kernels and the arguments to run them on", hint="give args=(x, y)")
     return DiffView(model, before, after)
 
 
@@ -136,10 +143,10 @@ class DiffView(View[DiffModel]):
         shown = "\n".join(rows[:_PLAIN_ROWS])
         left = len(rows) - _PLAIN_ROWS
         more = f"<div>and {left:,} more rows</div>" if left > 0 else ""
-        told = escape("; ".join((one.told, *self.data.agreements)))
         return (
             f"<div><b>- {escape(self.data.before.label)}</b></div><div><b>+ {escape(self.data.after.label)}</b></div>"
-            f'<div>{told}</div><pre style="{_PRE}">{shown}</pre>{more}{_figures_table(self.data)}'
+            f"{_plain_verdict(self.data.verdict)}<div>{escape(one.told)}</div>"
+            f'<pre style="{_PRE}">{shown}</pre>{more}{_figures_table(self.data)}'
         )
 
     def payload(self) -> Json:
@@ -159,7 +166,7 @@ class DiffView(View[DiffModel]):
             "texts": packed.texts,
             "strings": packed.strings,
             "figures": encode(data.figures),
-            "agreements": list(data.agreements),
+            "verdict": encode(data.verdict),
         }
 
     def answer(self, message: Mapping[str, object], send: Send) -> None:
@@ -253,6 +260,13 @@ def _runs(rows: Sequence[Row]) -> list[Json]:
         else:
             found.append([row.before, row.after, row.changed_before, row.changed_after])
     return list(found)
+
+
+def _plain_verdict(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return ""
+    details = "".join(f"<div>{escape(each)}</div>" for each in verdict.details)
+    return f'<div style="color:{_OF_LEVEL[verdict.level]}"><b>results: {escape(verdict.text)}</b></div>{details}'
 
 
 def _unified(one: Comparison) -> list[str]:

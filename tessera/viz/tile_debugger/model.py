@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from tessera.viz.tile_debugger.elements import Flags, Numbers, Runs, runs_of, slice_text
-from tessera.viz.tile_debugger.trace import Step, Touch, Trace, Variable
+from tessera.viz.tile_debugger.trace import Focus, Step, Touch, Trace, Variable
 
 BINS: Final = 16
 MOST_VALUES: Final = 1024
@@ -108,7 +108,10 @@ class TileModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TilesModel:
-    """Model of the tiles view; see `trace.Trace` for the words."""
+    """Model of the tiles view; see `trace.Trace` for the words.
+
+    findings: what is not as expected; focus: where the view begins
+    """
 
     kernel: str
     kind: str
@@ -121,6 +124,8 @@ class TilesModel:
     tiles: tuple[TileModel, ...]
     steps: tuple[StepModel, ...]
     left_out: tuple[str, ...]
+    findings: tuple[str, ...] = ()
+    focus: Focus | None = None
 
 
 def model_of(trace: Trace) -> TilesModel:

@@ -23,7 +23,7 @@ _OVERHEAD: Final = 600
 """Work of any operation beside its elements, in elements: about the time of an operation of NumPy."""
 _DOT: Final = 3
 """Work of a fused multiply-add of the interpreter, which rounds each as the hardware does, in elements."""
-_LOOPS: Final = ("for", "while")
+LOOPS: Final = ("for", "while")
 _WORKSPACE: Final = re.compile(r"^\$")
 """The first character of the name of memory that the compiler adds to a call."""
 KEPT_BYTES: Final = 64 << 20
@@ -76,7 +76,7 @@ def tile_loops(program: Program) -> tuple[Op, ...]:
     found: list[Op] = []
     block = program.body
     while True:
-        loops = [op for op in block.ops if op.opcode in _LOOPS]
+        loops = [op for op in block.ops if op.opcode in LOOPS]
         if len(loops) != 1 or not _is_over_tiles(loops[0], dependences):
             return tuple(found)
         found.append(loops[0])
@@ -160,7 +160,7 @@ class Recorder:
 
     def before(self, state: State, op: Op, operands: Sequence[Operand]) -> None:
         """Note a branch with its condition, and that a loop begins."""
-        if op.opcode in _LOOPS:
+        if op.opcode in LOOPS:
             self._frames.append(_Frame(op))
             self._step = None
         elif op.opcode == "if":
@@ -174,11 +174,11 @@ class Recorder:
 
     def after(self, state: State, op: Op, operands: Sequence[Operand]) -> None:
         """Note what an operation touched, and what variables it made."""
-        if op.opcode in _LOOPS:
+        if op.opcode in LOOPS:
             self._frames.pop()
             self._step = None
         elif op.opcode in _TOUCHES:
-            self._at(state, op).touches.extend(_TOUCHES[op.opcode](self, state, op, operands))
+            self._at(state, op).touches.extend(self.touches(state, op, operands))
         for value in op.results:
             if _is_users(value):
                 self._assigned(state, op, value)
@@ -197,13 +197,7 @@ class Recorder:
 
     def _trip(self, state: State, op: Op, block: Block) -> None:
         frame = self._frames[-1]
-        index = None
-        name = ""
-        if op.opcode == "for":
-            value = block.arguments[0]
-            name, now = value.name, values_of(state.values[value])
-            index = int(now) if np.ndim(now) == 0 else None
-        frame.trip = Trip(name, op.span.line, index, frame.begun)
+        frame.trip = trip_of(state, op, block, frame.begun)
         frame.begun += 1
         arguments = block.arguments
         if op in self.loops:
@@ -218,7 +212,7 @@ class Recorder:
 
     def _assigned(self, state: State, op: Op, value: Value) -> None:
         found = state.values[value]
-        if op.opcode in (*_LOOPS, "if") and self._known.get(value.name) is found:
+        if op.opcode in (*LOOPS, "if") and self._known.get(value.name) is found:
             return
         self._note(state, self._at(state, op), value, found)
 
@@ -288,6 +282,10 @@ class Recorder:
                 )
             )  # fmt: skip
         return self._numbers[key]
+
+    def touches(self, state: State, op: Op, operands: Sequence[Operand]) -> list[Touch]:
+        """Return what an operation that accesses memory touched."""
+        return _TOUCHES[op.opcode](self, state, op, operands)
 
     def read(self, state: State, op: Op, operands: Sequence[Operand]) -> list[Touch]:
         """Return what a `read` touched."""
@@ -361,6 +359,15 @@ _TOUCHES: Final[dict[str, Callable[[Recorder, State, Op, Sequence[Operand]], lis
     "store": Recorder.store,
     "copy": Recorder.copy,
 }
+
+
+def trip_of(state: State, loop: Op, block: Block, number: int) -> Trip:
+    """Return the trip of a loop that begins now."""
+    if loop.opcode != "for":
+        return Trip("", loop.span.line, None, number)
+    value = block.arguments[0]
+    now = values_of(state.values[value])
+    return Trip(value.name, loop.span.line, int(now) if np.ndim(now) == 0 else None, number)
 
 
 def _is_users(value: Value) -> bool:

@@ -68,7 +68,7 @@ def record(launch: Launch, limits: Limits | None = None, tile: int | None = None
     limits = limits or Limits()
     loops = tile_loops(launch.program)
     first = _run(launch, Wanted(lambda place: place == 0, [lambda n: n == 0 for _ in loops], 0), limits, 1)
-    sizes = _sizes(first)
+    sizes = sizes_of(first)
     total = math.prod(sizes)
     if tile is not None:
         if not 0 <= tile < total:
@@ -86,7 +86,7 @@ def record(launch: Launch, limits: Limits | None = None, tile: int | None = None
     return _trace(launch, _run(launch, wanted, limits, count), sizes, limits)
 
 
-def _sizes(recorder: Recorder) -> tuple[int, ...]:
+def sizes_of(recorder: Recorder) -> tuple[int, ...]:
     """Return how many tiles there are along each axis: of the grid, of the pieces of a group, of the loops."""
     geometry = recorder.geometry
     return (*geometry.grid, recorder.pieces, *recorder.counts)
@@ -96,6 +96,12 @@ def _affordable(first: Recorder, limits: Limits) -> int:
     by_work = limits.work // max(1, first.work)
     by_steps = limits.steps // max(1, len(first.steps))
     return max(1, min(limits.tiles, by_work, by_steps))
+
+
+def tile_number(sizes: Sequence[int], place: int, trips: Sequence[int]) -> int:
+    """Return the number of a tile in its launch, by the place of its window and the trips of the loops over tiles."""
+    whole = (*np.unravel_index(place, sizes[: len(sizes) - len(trips)]), *trips)
+    return int(np.ravel_multi_index([min(int(n), size - 1) for n, size in zip(whole, sizes, strict=True)], sizes))
 
 
 def choose(sizes: Sequence[int], most: int) -> list[set[int]]:
@@ -126,11 +132,11 @@ def _run(launch: Launch, wanted: Wanted, limits: Limits, count: int) -> Recorder
         recorder = Recorder(launch.program, wanted, budget, tile_loops(launch.program), mutable, task.step)
         interpreter = Interpreter(launch.program, launch.types, observer=recorder, lanes_at_once=LANES_AT_ONCE)
         with suppress(RecordingFull):  # it has what was wanted, or says that it is full
-            interpreter(*_copied(launch), grid=launch.grid)
+            interpreter(*copied_arguments(launch), grid=launch.grid)
     return recorder
 
 
-def _copied(launch: Launch) -> list[object]:
+def copied_arguments(launch: Launch) -> list[object]:
     """Return the arguments, with a copy, strides and all, of each array that is written, and of what overlaps with it.
 
     Arrays that share memory share it in their copies: a call refuses what overlaps without being the same array.
@@ -164,13 +170,8 @@ def _trace(launch: Launch, recorder: Recorder, sizes: Sequence[int], limits: Lim
     kind = "trip" if recorder.loops else "block of lanes" if recorder.pieces > 1 else "group"
     tiles: list[Tile] = []
     for (place, trips), (window, made) in recorder.tiles.items():
-        whole = (*np.unravel_index(place, sizes[:4]), *trips)
         inside = len(trips) == len(recorder.loops)
-        number = (
-            int(np.ravel_multi_index([min(int(n), s - 1) for n, s in zip(whole, sizes, strict=True)], sizes))
-            if inside
-            else -1
-        )
+        number = tile_number(sizes, place, trips) if inside else -1
         group = tuple(int(n) for n in np.unravel_index(window.number, geometry.grid))
         tiles.append(
             Tile(number, group, made, (window.first, window.past), _name(kind, group, made, window.first, window.past))

@@ -113,6 +113,15 @@ class RecordedArray:
         return int(np.prod(self.shape, dtype=np.int64))
 
 
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """A beginning for the debugger: a step (None: the first one), and an element of an array under the cursor."""
+
+    step: int | None
+    array: int
+    element: int
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """A recording.

@@ -7,8 +7,11 @@ from html import escape
 from typing import Final, cast
 
 from tessera.core.base.plurals import counted
+from tessera.core.errors.catalog import BadExpectation
 from tessera.kernels.kernel import Configured, Kernel
 from tessera.kernels.like_last_call import arguments_like_last_call
+from tessera.profiling.expected import wrong_outputs
+from tessera.profiling.wrong_elements import WrongElements
 from tessera.runtime.binding.grid import Grid, read_grid
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.selection import group_of
@@ -19,7 +22,8 @@ from tessera.viz.operators.chosen_kernel import ChosenKernel
 from tessera.viz.operators.kernel_arguments import kernel_arguments
 from tessera.viz.tile_debugger.model import TilesModel, model_of, variable_model
 from tessera.viz.tile_debugger.recording import Launch, Limits, record
-from tessera.viz.tile_debugger.trace import Trace
+from tessera.viz.tile_debugger.trace import Focus, Trace
+from tessera.viz.tile_debugger.writers import trace_of_first_wrong
 
 MADE_UP: Final = "the arguments are random numbers, of the types and shapes of the last call's"
 _PLAIN_ROWS: Final = 24
@@ -30,7 +34,7 @@ _ASKED_VALUES: Final = 1 << 16
 
 def tiles(
     k: Kernel | Configured | Capturable, *args: object, grid: object = None, limits: Limits | None = None,
-    **keywords: object,
+    expect: object = None, **keywords: object,
 ) -> "TilesView":  # fmt: skip
     """Run a kernel in the interpreter, on copies of its arguments, and show what every tile and lane touches.
 
@@ -41,21 +45,31 @@ def tiles(
     args: the arguments of a call; none: random ones, of the types and shapes of the kernel's last call
     Of a function of operators one kernel is run, on what those before it give: `kernel=1`, or what computes most.
     limits: bounds of what is recorded; the default takes about a second
+    expect: what the results should be: an array, of the only output, or several by name or in order; a function of the
+        arguments; or NumPy code, `"y[:] = 2 * x"`.  The view begins where the first wrong element is written
 
-    Raises NothingToShow for what is no kernel, NotCalledYet where no arguments are given and there was no call, and
-    what the call itself would raise.
+    Raises NothingToShow for what is no kernel, NotCalledYet where no arguments are given and there was no call,
+    BadExpectation, and what the call itself would raise.
     """
     if is_capturable(k):
+        if expect is not None:
+            raise BadExpectation("expect= is compared with the outputs of a kernel", hint="give a kernel")
         return _of_operators(k, args, keywords, limits)
     kernel, own = launched(k, "tiles")
     made_up = not args and not keywords and bool(inspect.signature(kernel.function).parameters)
     if made_up:
         args = arguments_like_last_call(kernel)
     launch = Launch.of(kernel, args, keywords, own if grid is None else _grid(grid))
-    trace = record(launch, limits)
+    wrong: tuple[WrongElements, ...] = ()
+    if expect is not None:
+        wrong = wrong_outputs(kernel, kernel.ordered(args, keywords), expect, launch.grid)
+    trace, focus, first = (
+        trace_of_first_wrong(launch, wrong[0], limits) if wrong else (record(launch, limits), None, "")
+    )
     if made_up:
         trace = replace(trace, left_out=(MADE_UP, *trace.left_out))
-    return TilesView(trace, launch, limits)
+    findings = (first, *map(str, wrong[1:])) if wrong else ()
+    return TilesView(trace, launch, limits, findings=findings, focus=focus)
 
 
 def _of_operators(
@@ -87,8 +101,11 @@ class TilesView(View[TilesModel]):
 
     kind = "tiles"
 
-    def __init__(self, trace: Trace, launch: Launch, limits: Limits | None = None, group: str = "") -> None:
-        super().__init__(model_of(trace))
+    def __init__(
+        self, trace: Trace, launch: Launch, limits: Limits | None = None, group: str = "", *,
+        findings: tuple[str, ...] = (), focus: Focus | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(replace(model_of(trace), findings=findings, focus=focus))
         self._group: Final = group
         self.trace: Final = trace
         self._launch: Final = launch
@@ -121,9 +138,10 @@ class TilesView(View[TilesModel]):
         if len(shown) > _PLAIN_ROWS:
             rows.append([f"and {len(shown) - _PLAIN_ROWS:,} more", *[""] * (len(used) + 1)])
         said = "".join(f"<div>{escape(each)}</div>" for each in data.left_out)
+        wrong = "".join(f'<div style="color:#b42318"><b>{escape(each)}</b></div>' for each in data.findings)
         body = "".join("<tr>" + "".join(f'<td style="{_CELL}">{escape(c)}</td>' for c in row) + "</tr>" for row in rows)
         head = f"<div><b>{escape(self.text())}</b></div>"
-        return f'{head}<table style="margin:4px 0;border-collapse:collapse">{body}</table>{said}'
+        return f'{head}{wrong}<table style="margin:4px 0;border-collapse:collapse">{body}</table>{said}'
 
     def payload(self) -> Json:
         """Return the model, and the group that all views of the kernel share."""

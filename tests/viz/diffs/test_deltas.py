@@ -1,9 +1,11 @@
 """Figures of both sides of a diff."""
 
 import numpy as np
+import pytest
 
+from tessera.core.errors.catalog import BadExpectation
 from tessera.viz.diffs import deltas
-from tessera.viz.diffs.model import DiffLine
+from tessera.viz.diffs.model import DiffLine, Verdict
 from tessera.viz.diffs.view import diff
 from tests.viz.diffs import kernels
 
@@ -25,10 +27,28 @@ def test_arguments_measure_both_kernels_on_copies():
     found = {one.name: one for one in data.figures}
     for name in ("time of a launch", "time the cost model expects"):
         assert all(value is not None and value > 0 for value in (found[name].before, found[name].after))
-    assert data.agreements[0].startswith("y: 4,096 of 4,096 differ, by at most 1")
+    assert data.verdict is not None
+    assert (data.verdict.text, data.verdict.level) == ("4,096 of 4,096 differ", "bad")
+    assert data.verdict.details[0].startswith("y: 4,096 of 4,096 differ, by at most 1")
     assert not y.any()
     again = diff(kernels.scale, kernels.scale.variant(), args=(x, y)).data
-    assert again.agreements == ("y: the same to the bit",)
+    assert again.verdict == Verdict("same bits", "good", ("y: the same to the bit",))
+
+
+def test_results_are_compared_with_what_is_expected():
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    kernels.scale(x, y)
+    scaled, y = y.copy(), np.zeros_like(y)
+    verdict = diff(kernels.scale, kernels.scale_and_add, args=(x, y), expect=scaled).data.verdict
+    assert verdict is not None
+    assert (verdict.text, verdict.level) == ("wrong after", "bad")
+    assert verdict.details[0] == "before: as expected"
+    assert verdict.details[1].startswith("after: y: 64 of 64 are not as expected, the first is y[0] = ")
+    right = diff(kernels.scale, kernels.scale.variant(), args=(x, y), expect={"y": scaled}).data.verdict
+    assert right is not None
+    assert (right.text, right.level) == ("as expected, same bits", "good")
+    with pytest.raises(BadExpectation, match="needs kernels and the arguments"):
+        diff(kernels.scale, kernels.scale_and_add, expect=scaled)
 
 
 def test_a_compilation_alone_is_not_measured():
