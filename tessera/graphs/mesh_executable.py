@@ -29,7 +29,7 @@ from tessera.graphs.execution.mesh_calls import MeshCalls
 from tessera.graphs.execution.mesh_timeline import PICO, MeshWatch, planned_timeline, watched_timeline
 from tessera.graphs.execution.prepared import PreparedGraph
 from tessera.graphs.execution.supply import DeviceSupply, Supply, supply_of
-from tessera.graphs.plan_choice import group_price
+from tessera.graphs.plan_choice import run_price
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target
 from tessera.lowering.graph.simplify import simplify
@@ -91,7 +91,7 @@ class MeshExecutable(Executable):
 
     def timeline(self) -> DeviceTimeline:
         """Return what the devices would do on a virtual clock: shapes decide, nothing runs or is compiled."""
-        return planned_timeline(self.plan, self.mesh, lambda group: group_price(group) / PICO)
+        return planned_timeline(self.plan, self.mesh, lambda group: run_price(group) / PICO)
 
     def watched(self, *arrays: object) -> tuple[tuple[object, ...], DeviceTimeline]:
         """Return the outputs, and what each device did when, in the host's time.  Raises NeedsMesh."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
+from typing import Final, cast
 
 from tessera.core.graph.extents import larger
 from tessera.core.graph.graph import Graph, Node, Value
@@ -106,6 +106,15 @@ def group_price(group: Group) -> int:
     products = sum(flops(node) * PICO // _rate(node) for node in group.members if node.op == "contract")
     rest = operations(group) - sum(flops(node) for node in group.members if node.op == "contract") + _staging(group)
     return LAUNCH + larger(products + rest * PICO // ELEMENTWISE, moving_time(bytes_moved(group)))
+
+
+def run_price(group: Group) -> int:
+    """Return the picoseconds of one step of a plan with all trips of its loops; a `while` is taken to have one."""
+    node = group.members[0]
+    if not node.graphs:
+        return group_price(group)
+    bodies = [sum(map(run_price, cheapest_plan([body]).plan.groups)) for body in node.graphs]
+    return max(bodies) * cast("int", node.attributes.get("trips", 1))
 
 
 def _staging(group: Group) -> int:

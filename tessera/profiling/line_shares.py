@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tessera.core.listing import NO_ADDRESS, Line
+from tessera.core.object_files import machine_text
 from tessera.core.progress import working
 from tessera.core.work import Numbers
 from tessera.kernels.kernel import Kernel
@@ -108,15 +109,13 @@ class _Code:
     """The machine code of one phase, where it lies in this process."""
 
     def __init__(self, compiled: Compiled) -> None:
-        from tessera.lowering.base.object_text import object_text  # noqa: PLC0415 - 50 ms, for few profiles
-
         artifact = compiled.artifact
-        own, listed = (object_text(code, artifact.entry) for code in (artifact.code, compiled.listed_code))
-        assert own == listed, "code that is listed is code that runs"
+        own, listed = (machine_text(code) for code in (artifact.code, compiled.listed_code))
+        assert own.code == listed.code, "code that is listed is code that runs"
         self._lines = compiled.listing("asm").lines
         self._offsets, self._numbers = _sorted_by_address(self._lines)
         self._loaded = load(artifact)  # keeps it where it is
-        self._begin, self._size = self._loaded.address - own.entry, len(own.code)
+        self._begin, self._size = self._loaded.address - own.symbols[artifact.entry], len(own.code)
 
     def inside(self, addresses: Numbers) -> Numbers:
         """Return which addresses are of this code."""

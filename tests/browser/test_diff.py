@@ -51,6 +51,20 @@ def test_signs_labels_and_keys(shown: Page, watch: Watch) -> None:
     assert watch.requests == []
 
 
+def test_next_and_previous_go_on_from_the_row_that_was_chosen(shown: Page) -> None:
+    shown.focus(".tsr-d-list")
+    shown.keyboard.press("n")
+    shown.keyboard.press("End")
+    shown.keyboard.press("n")
+    expect(shown.locator(".tsr-d-place").first).to_have_text("1 of 5 changes", use_inner_text=True)
+    shown.keyboard.press("End")
+    shown.keyboard.press("p")
+    expect(shown.locator(".tsr-d-place").first).to_have_text("5 of 5 changes", use_inner_text=True)
+    shown.keyboard.press("Home")
+    shown.keyboard.press("n")
+    expect(shown.locator(".tsr-d-place").first).to_have_text(re.compile(r"[12] of 5 changes"), use_inner_text=True)
+
+
 def test_joins_reach_all_rows_where_a_notebook_sizes_pictures(shown: Page) -> None:
     shown.add_style_tag(content=".jp-RenderedHTMLCommon svg { max-width: 100%; height: auto; }")
     shown.evaluate("document.body.classList.add('jp-RenderedHTMLCommon')")

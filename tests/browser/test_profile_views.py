@@ -110,6 +110,23 @@ def test_hovering_a_tile_tells_its_figures(opened: Page) -> None:
     assert opened.locator("[data-kind=timeline] [role=status]").inner_text().startswith("tile ")
 
 
+def test_what_is_told_stands_beside_the_pointer_in_a_contained_panel(opened: Page) -> None:
+    """As JupyterLab's panels are, of which the corner is not that of the window."""
+    opened.add_style_tag(content="body { margin: 60px 0 0 200px; contain: layout; }")
+    lanes = opened.locator(LANES)
+    box = lanes.bounding_box()
+    assert box is not None
+    x, y = box["x"] + 100, box["y"] + 44
+    opened.mouse.move(x, y)
+    tip = opened.locator(".tsr-tip:not([hidden])")
+    told = tip.bounding_box()
+    assert told is not None
+    assert (told["x"] - x, told["y"] - y) == (pytest.approx(14, abs=1), pytest.approx(16, abs=1))
+    lanes.focus()
+    opened.keyboard.press("+")
+    expect(tip).to_have_count(0)
+
+
 def test_advice_is_numbered_once_in_a_notebook(opened: Page) -> None:
     opened.add_style_tag(
         content=".jp-RenderedHTMLCommon ol:not(.list-inline) { list-style: decimal; padding-left: 2em; }"

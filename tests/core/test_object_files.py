@@ -4,7 +4,7 @@ import pytest
 
 from support import programs
 from support.artifacts import SCALE, object_code
-from tessera.core.object_files import loaded_bytes, undefined_symbols
+from tessera.core.object_files import loaded_bytes, machine_text, undefined_symbols
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
 
@@ -52,3 +52,18 @@ def test_code_has_one_size_whether_it_was_listed_or_not():
 def test_code_in_another_form_counts_whole():
     assert loaded_bytes(b"") == 0
     assert loaded_bytes(b"print(1)") == 8
+
+
+def test_code_that_is_listed_is_code_that_runs():
+    for program in (programs.saxpy(), programs.softmax_rows()):
+        compiled = [compile_program(program, host_target(), observe).artifact for observe in (False, True)]
+        plain, listed = (machine_text(artifact.code) for artifact in compiled)
+        entry = compiled[0].entry
+        assert plain.code == listed.code
+        assert plain.symbols[entry] == listed.symbols[entry] < len(plain.code)
+
+
+@pytest.mark.parametrize("code", [b"", b"\x7fELF\x02\x01" + bytes(100)])
+def test_code_of_something_else(code: bytes):
+    with pytest.raises(ValueError, match="ELF"):
+        machine_text(code)

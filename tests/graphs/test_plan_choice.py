@@ -17,7 +17,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.permissions import ALGEBRA
 from tessera.core.schedule.plan import CASCADE, ROW_LIMIT, is_long
-from tessera.graphs.plan_choice import cheapest_plan, plan_price, prepared
+from tessera.graphs.plan_choice import cheapest_plan, plan_price, prepared, run_price
 from tessera.lowering.autodiff.reverse import vjp
 from tessera.lowering.graph import chunk as chunks
 from tessera.lowering.graph.egraph.reference_costs import ELEMENTWISE, LAUNCH, PICO, moving_time
@@ -213,3 +213,15 @@ def test_keys_are_not_scaled_in_the_loop_that_reads_them():
     makers = {value: node for node in group.members for value in node.results}
     first = next(node for node in group.members if node.op == "contract")
     assert [makers[operand].op for operand in first.operands if operand in makers] in ([], ["view"], ["view", "view"])
+
+
+def test_loops_cost_all_of_their_trips():
+    def summed(x: Array) -> Array:
+        return op.scan(lambda carry, row: (carry + row @ row.T, carry[0]), op.zeros((64, 64)), x)[0]
+
+    prices: list[int] = []
+    for trips in (2, 32):
+        executable = graph.module("summed")(summed).executable_for(np.zeros((trips, 64, 64), np.float32))
+        (loop,) = (group for group in executable.plan.groups if group.members[0].op == "loop")
+        prices.append(run_price(loop))
+    assert prices[1] == 16 * prices[0] > 0

@@ -98,10 +98,16 @@ export class Pane {
     return this.comparison.changes.filter((change, at) => this.visible[at] && change.kind === kind).length;
   }
 
-  /** Go to the next (1) or the previous (-1) change. */
+  /** Go to the next (1) or the previous (-1) change, from the row that was chosen last. */
   go(by: number): void {
-    if (!this.steps.length) return;
-    this.jump((this.step + by + this.steps.length + (this.step < 0 && by < 0 ? 1 : 0)) % this.steps.length);
+    const count = this.steps.length;
+    if (!count) return;
+    if (this.current >= 0 && this.steps[this.step]?.item !== this.current) {
+      const after = this.steps.findIndex(({ item }) => item > this.current);
+      const before = this.steps.filter(({ item }) => item < this.current).length;
+      return this.jump(by > 0 ? Math.max(0, after) : (before - 1 + count) % count);
+    }
+    this.jump((this.step + by + count + (this.step < 0 && by < 0 ? 1 : 0)) % count);
   }
 
   /** Go to a change by its number in the comparison. */

@@ -116,6 +116,7 @@ export class Lanes {
     return this.first + ((x - GUTTER) / this.width) * (this.last - this.first);
   }
   private look(first: number, span: number): void {
+    this.tip.hidden = true;
     const end = this.full * 1.02;
     this.first = Math.max(-0.02 * span, Math.min(end - span, first));
     this.last = this.first + span;
@@ -442,7 +443,10 @@ export class Lanes {
     this.tip.hidden = !hit;
     if (!hit) return;
     this.tip.textContent = this.told(hit);
-    this.tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 320)}px`;
-    this.tip.style.top = `${event.clientY + 16}px`;
+    // A notebook's panel may contain what is `fixed`: its corner is not that of the window.
+    Object.assign(this.tip.style, { left: "0", top: "0" });
+    const corner = this.tip.getBoundingClientRect();
+    this.tip.style.left = `${Math.min(event.clientX + 14, innerWidth - corner.width - 8) - corner.left}px`;
+    this.tip.style.top = `${event.clientY + 16 - corner.top}px`;
   }
 }

@@ -3,18 +3,17 @@
 LLVM assembles what a module holds as inline assembly (`module asm`) and keeps labels in the table of symbols.
 """
 
-import io
 import re
 from collections.abc import Mapping
 from typing import Final
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from llvmlite import binding
 
+from tessera.core.object_files import machine_text
 from tessera.lowering.cpu.assembly_rows import rows_of_code
 
-_LABEL: Final = "tessera_row_"
+_LABEL: Final = "instruction."
+"""No name of a kernel has a dot."""
 _UNPRINTABLE: Final = re.compile(r"[^ !#-\[\]-~]")
 
 
@@ -30,21 +29,14 @@ def instruction_addresses(assembly: str, code: bytes, machine: binding.TargetMac
             rows[row.number] = f"{_LABEL}{row.number}:\n{rows[row.number]}"
     text = "\n".join(f'module asm "{_escaped(row)}"' for row in "\n".join(rows).split("\n"))
     module = binding.parse_assembly(f'target triple = "{machine.triple}"\n{text}')
-    made = ELFFile(io.BytesIO(machine.emit_object(module)))
-    if _text(made) != _text(ELFFile(io.BytesIO(code))):
+    made = machine_text(machine.emit_object(module))
+    if made.code != machine_text(code).code:
         return {}
-    symbols = made.get_section_by_name(".symtab")
-    assert isinstance(symbols, SymbolTableSection)
     return {
-        int(symbol.name.removeprefix(_LABEL)): symbol["st_value"]
-        for symbol in symbols.iter_symbols()
-        if symbol.name.startswith(_LABEL)
-    }
-
-
-def _text(elf: ELFFile) -> bytes:
-    section = elf.get_section_by_name(".text")
-    return b"" if section is None else section.data()
+        int(name.removeprefix(_LABEL)): offset
+        for name, offset in made.symbols.items()
+        if name.startswith(_LABEL)
+    }  # fmt: skip
 
 
 def _escaped(text: str) -> str:

@@ -120,8 +120,9 @@ def store(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
     memory, tile, *starts = operands
     if state.is_varying(op):
         raise lane_dependent(op.operands[1], op.span)
-    box, _ = _group_box(state, op, memory, starts, writes=True)
-    mem.store(memory.data, box, values_of(tile), presence_of(tile).flags if isinstance(tile, Partial) else None)
+    exists = presence_of(tile).flags if isinstance(tile, Partial) else None
+    box, _ = _group_box(state, op, memory, starts, writes=True, exists=exists)
+    mem.store(memory.data, box, values_of(tile), exists)
     return []
 
 
@@ -211,9 +212,12 @@ def _watch_lanes(
 
 
 def _group_box(
-    state: State, op: Op, memory: Memory, starts: Sequence[Numbers], *, writes: bool
+    state: State, op: Op, memory: Memory, starts: Sequence[Numbers], *, writes: bool, exists: Mask | None = None
 ) -> tuple[mem.Box, Marks]:
-    """Return the part of a tile's window that is inside the memory, and the marks of what is read."""
+    """Return the part of a tile's window that is inside the memory, and the marks of what is read.
+
+    exists: which elements of a tile that is written exist; None: all
+    """
     extents = integers(op, "extents")
     corner = [int(start) for start in starts]
     box = mem.clip(memory.data.shape, corner, extents)
@@ -227,7 +231,12 @@ def _group_box(
         if writes:
             raise state.sanitizer.written_outside(memory, place, agents[0], op)
         number = state.sanitizer.read_outside(memory, dict.fromkeys(agents, place), op)
-    elements = np.repeat(mem.flat_box(memory.data.shape, box), len(agents))
+    places = mem.flat_box(memory.data.shape, box)
+    if exists is not None:
+        kept = np.reshape(exists, box.extents)[box.window].reshape(-1)
+        state.sanitizer.left_out.add(memory, places[~kept], op)
+        places = places[kept]
+    elements = np.repeat(places, len(agents))
     who = np.resize(np.asarray(agents, np.int32), len(elements))
     if writes:
         state.sanitizer.write(memory, elements, who, op)

@@ -20,6 +20,7 @@ from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.sanitizer import Sanitizer
 from tessera.runtime.interpret.state import Launch, Observer
 from tessera.runtime.interpret.uniform import varying_values
+from tessera.runtime.interpret.unwritten import LaunchNote
 
 WINDOW: Final = 1 << 16
 """Lanes executed at a time where the kernel does not care; a multiple of 32, so that warps stay whole."""
@@ -29,13 +30,17 @@ Argument = Numbers | np.generic | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The traffic of one launch: groups, lanes in all, and elements and bytes of global arrays read and written."""
+    """The traffic of one launch: groups, lanes in all, and elements and bytes of global arrays read and written.
+
+    notes: what a sanitized launch did not write
+    """
 
     groups: int
     lanes: int
     reads: int
     writes: int
     bytes: int
+    notes: tuple[LaunchNote, ...] = ()
 
 
 def never() -> bool:
@@ -95,7 +100,12 @@ def run(  # noqa: PLR0913 - all but two are options
         except TesseraError as error:
             raise error.with_source(program.source) from None
     traffic = launch.traffic
-    return Report(geometry.groups, geometry.groups * geometry.lanes, traffic.reads, traffic.writes, traffic.bytes)
+    lanes = geometry.groups * geometry.lanes
+    notes: tuple[LaunchNote, ...] = ()
+    if watcher is not None:
+        bound = [values[p.value] for p in program.parameters if p.mutable]
+        notes = watcher.notes([each for each in bound if isinstance(each, Memory)], program.span)
+    return Report(geometry.groups, lanes, traffic.reads, traffic.writes, traffic.bytes, notes)
 
 
 def _bind(value: Value, argument: Argument) -> Numbers | Memory:

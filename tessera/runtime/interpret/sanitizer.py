@@ -23,12 +23,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tessera.core.base.source import Span
 from tessera.core.errors.base import TesseraError
 from tessera.core.program.program import Op
 from tessera.runtime.interpret import findings
 from tessera.runtime.interpret.findings import COPY, GROUP, NO_AGENT, Access, LaunchFacts
 from tessera.runtime.interpret.memory import Memory
 from tessera.runtime.interpret.poison import CLEAN, Marks
+from tessera.runtime.interpret.unwritten import LaunchNote, LeftOut, never_written
 
 # Rows of a shadow: whose access is remembered.
 WRITER: Final = 0
@@ -110,6 +112,17 @@ class Sanitizer:
         self.arrays: dict[object, Shadow] = {}
         self.doubts: list[Callable[[int], TesseraError]] = []
         self.trips = Trips()
+        self.left_out = LeftOut()
+
+    def notes(self, outputs: Sequence[Memory], span: Span) -> tuple[LaunchNote, ...]:
+        """Return what a launch that has ended did not write; `outputs` are the arrays that it may."""
+        shadows = {memory: self.arrays.get(_identity(memory)) for memory in outputs}
+        written = {
+            memory.name: (memory, None if shadow is None else shadow.event[WRITER] >= 0)
+            for memory, shadow in shadows.items()
+        }
+        others = {name: each for name, each in written.items() if name not in self.left_out.arrays}
+        return (*self.left_out.notes(), *never_written(others, span))
 
     # -- what orders accesses ----------------------------------------------------------------------------------
 
@@ -211,12 +224,11 @@ class Sanitizer:
         return self._shadow(memory), who
 
     def _shadow(self, memory: Memory) -> Shadow:
-        # Two parameters that are the same array share what is remembered; shared buffers last as long as their group.
-        data = memory.data
+        # Shared buffers last as long as their group.
         known: dict[object, Shadow] = self.shared if memory.shared else self.arrays
-        key = memory if memory.shared else (data.ctypes.data, data.shape, data.strides, data.dtype)
+        key = memory if memory.shared else _identity(memory)
         if key not in known:
-            known[key] = Shadow(data.size)
+            known[key] = Shadow(memory.data.size)
         return known[key]
 
     def _check(
@@ -265,3 +277,9 @@ class Sanitizer:
 
     def _then(self, event: int, agent: int, writes: bool) -> Access:
         return Access(self.ops[event], writes, agent, bisect_right(self.group_starts, event) - 1)
+
+
+def _identity(memory: Memory) -> object:
+    """Return a key that two parameters which are one array have in common."""
+    data = memory.data
+    return (data.ctypes.data, data.shape, data.strides, data.dtype)

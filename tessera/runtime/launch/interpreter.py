@@ -1,5 +1,6 @@
 """The `interpret` target: a program run by the NumPy oracle, behind the same interface as compiled code."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources
+from tessera.core.errors.call_site import level_of_user
 from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
@@ -123,7 +125,15 @@ class Interpreter:
             group=grid.threads if grid is not None else None,
             observer=self._observer, lanes_at_once=self._lanes_at_once,
         )  # fmt: skip
+        self._warn()
         return True
+
+    def _warn(self) -> None:
+        """Tell the user what the launch did not write."""
+        source = self._program.source
+        for note in self.report.notes if self.report is not None else ():
+            place = f" ({source.label or source.name}, line {note.span.line})" if note.span.line else ""
+            warnings.warn(f"{self._program.name}{place}: {note.text}", RuntimeWarning, stacklevel=level_of_user())
 
 
 def _load(made: Loadable) -> Launcher:

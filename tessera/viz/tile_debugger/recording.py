@@ -1,6 +1,7 @@
 """Record a launch within bounds: one tile to learn what a tile costs, then as many tiles as fit, edges among them."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -215,7 +216,22 @@ def _left_out(trace: Trace, recorder: Recorder, limits: Limits) -> tuple[str, ..
         by_steps = len(recorder.steps) >= 2 * limits.steps
         why = f"{len(recorder.steps):,} statements" if by_steps else f"{recorder.work:,} elements computed"
         said.append(f"the recording ended early, after {why}")
+    said += _without_a_value(trace)
     large = [array.name for array in trace.arrays if array.before is None and not array.shared]
     if large:
         said.append(f"the elements of {', '.join(large)} were not kept, for their size; accesses are exact")
     return tuple(said)
+
+
+def _without_a_value(trace: Trace) -> list[str]:
+    """Return a sentence per line and array whose stores leave out elements of the tiles that were recorded."""
+    counts = Counter[tuple[int, int]]()
+    for step in trace.steps:
+        for touch in step.touches:
+            counts[step.line, touch.array] += touch.absent
+    why = "where what is stored has no value: it comes from outside of an array"
+    return [
+        f"line {line} leaves out {counted(count, 'element')} of {trace.arrays[array].name}, {why}"
+        for (line, array), count in sorted(counts.items())
+        if count
+    ]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import stepped_kernels as kernels
+from tessera.api.source_module import compile_source
 from tessera.core.errors.catalog import OverlappingArrays
 from tessera.viz.tile_debugger.recording import Launch, Limits, choose, record
 
@@ -88,3 +89,15 @@ def test_copies_are_laid_out_like_the_arguments():
     trace = record(given, Limits(tiles=4))
     assert trace.total > 0
     assert (c == 1).all()
+
+
+def test_elements_without_a_value_are_told():
+    kernel = compile_source(
+        "@kernel\ndef above(x: f32[m, n], y: mut f32[m, n]):\n    for i in tile.range(m, step=4):\n"
+        "        y[i : i + 4, :] = x[i - 1 : i + 3, :]\n"
+    ).above
+    x = np.ones((8, 3), np.float32)
+    trace = record(Launch.of(kernel, (x, np.zeros_like(x)), {}, None))
+    assert trace.left_out == (
+        "line 4 leaves out 3 elements of y, where what is stored has no value: it comes from outside of an array",
+    )
