@@ -10,6 +10,7 @@ from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import ScalarRange
 from tessera.core.program.types import Array
 from tessera.runtime.arrays.host import AnyArray
+from tessera.runtime.arrays.pointers import address
 from tessera.runtime.binding.argument_packing import ArgumentPacking
 from tessera.runtime.binding.grid import Grid, GridRule
 from tessera.runtime.binding.signature import Arguments, Binder
@@ -149,11 +150,19 @@ class CpuLauncher:
         if shape.units == 0:
             return None
         slots, buffers = self._slots.pack(facts, shape)
-        quick = self._bounded and shape.lanes <= _INLINE_LANES and self._bytes(values) <= _INLINE_BYTES
+        quick = self._bounded and shape.lanes <= _INLINE_LANES and self._distinct_bytes(values) <= _INLINE_BYTES
         memory = ctypes.create_string_buffer(slots, len(slots))
         return BoundLaunch(
             self._loaded, memory, self._pointers, shape.units, self._scratch_bytes, quick, (arguments, values), buffers
         )  # fmt: skip
+
+    def _distinct_bytes(self, arguments: Arguments) -> int:
+        """Return the bytes of all arrays, an array that is given several times counted once.
+
+        A kernel that reads parts of one array has a parameter for each part.
+        """
+        arrays = [arguments[index] for index in self._arrays]
+        return sum({(address(array), array.nbytes): array.nbytes for array in arrays}.values())
 
     def _bytes(self, arguments: Arguments) -> int:
         total = 0

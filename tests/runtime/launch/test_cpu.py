@@ -33,6 +33,20 @@ def test_large_arrays():
     np.testing.assert_array_equal(y, 2 * x)
 
 
+@pytest.mark.parametrize(
+    ("elements", "aliased", "quick"), [(40_000, True, True), (40_000, False, False), (100, False, True)]
+)
+def test_small_launches_wake_no_thread(elements: int, aliased: bool, quick: bool):
+    """Parts of one array are parameters each: it counts once."""
+    x = np.ones(elements, np.float32)
+    y = x[:] if aliased else np.zeros_like(x)
+    launch = CpuLauncher(scale_artifact()).prepare((x, y, 2.0))
+    assert launch is not None
+    assert launch.quick == quick
+    launch.run()
+    assert (y == 2).all()
+
+
 def test_an_explicit_grid():
     x, y = np.ones(1000, np.float32), np.zeros(1000, np.float32)
     CpuLauncher(scale_artifact())(x, y, 2.0, grid=Grid((2,), (128,)))
