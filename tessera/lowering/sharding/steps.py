@@ -7,6 +7,7 @@ steps:  reduce_scatter of axis 1 over dp, all_gather of axis 0 over tp
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from tessera.core.graph.graph import Tensor
@@ -55,6 +56,7 @@ class Step:
         return f"{self.kind}{where} over {', '.join(self.axes)}"
 
 
+@lru_cache(maxsize=1024)  # a model has few pairs of placements, and asks for them once per operand
 def steps_between(current: Placement, wanted: Placement) -> tuple[Step, ...]:
     """Return the collectives that turn one sharding into another, in order.
 
