@@ -25,6 +25,7 @@ _PART: Final = 64  # rows of each gradient that are compared with f64
 def training_cases(compiled: bool) -> Iterator[tuple[str, Callable[[], Case]]]:
     """Yield the rows: names, and what makes them."""
     yield "attention causal, backward too", partial(_attention, compiled)
+    yield "attention f32 of projections, backward too", partial(_projected_attention, compiled)
     yield "mlp gelu, backward too", partial(_mlp, compiled)
     yield "block", partial(_block, compiled)
     yield "block, backward too", partial(_block_backward, compiled)
@@ -78,6 +79,32 @@ def _attention(compiled: bool) -> Case:
     return Case("attention causal, backward too", FLOPS * 0.5 * 3.5, "TFLOP/s",
                 {"tessera": lambda: mine(q, k, v, weights), **peers}, exact,
                 lambda gradients: flat(*(x[:1, :1] for x in gradients)), mine, 0.95)  # fmt: skip
+
+
+def _projected_attention(compiled: bool) -> Case:
+    """Return gradients of causal attention in f32 of [batch, row, head * column], as projections make them."""
+    del compiled  # FlexAttention has no such blocks of f32
+    batch, heads, rows = 1, 8, 4096
+    q, k, v = (normal(batch, rows, heads * D).float() for _ in range(3))
+
+    def ours(q: Any, k: Any, v: Any) -> Any:
+        q, k, v = (op.reshape(x, (batch, rows, heads, D)).transpose(0, 2, 1, 3) for x in (q, k, v))
+        made = op.flash_attention(q, k, v, causal=True).transpose(0, 2, 1, 3)
+        return op.sum(op.reshape(made, (batch, rows, heads * D)) ** 2)
+
+    def theirs(*given: Any) -> Any:
+        inputs = [x.detach().requires_grad_() for x in given]
+        parts = (x.reshape(batch, rows, heads, D).transpose(1, 2) for x in inputs)
+        made = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        return torch.autograd.grad((made**2).sum(), inputs)
+
+    def exact() -> Any:
+        return flat(*(x[..., :D] for x in theirs(*(x.double() for x in (q, k, v)))))
+
+    mine = tessera.grad(ours, argnums=(0, 1, 2))
+    return Case("attention f32 of projections, backward too", 3.5 * 2.0 * batch * heads * rows * rows * D, "TFLOP/s",
+                {"tessera": lambda: mine(q, k, v), "eager": lambda: theirs(q, k, v)}, exact,
+                lambda gradients: flat(*(x[..., :D] for x in gradients)), mine, 1.0)  # fmt: skip
 
 
 def _mlp(compiled: bool) -> Case:

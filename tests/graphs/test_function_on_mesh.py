@@ -115,8 +115,8 @@ def test_equal_functions_are_planned_once():
 
 
 def test_gradients_of_attention_with_keys_that_are_cut_and_rows_that_see_none():
-    mesh = Mesh.of(("x", "y", "z"), range(64), (8, 4, 2))
-    shapes = (2, 64, 16), (1, 16, 16), (1, 16, 5), (2, 64, 16)
+    mesh = Mesh.of(("x", "y", "z"), range(32), (16, 1, 2))  # 16 devices do not divide the leaves of a sum
+    shapes = (2, 64, 16), (1, 32, 16), (1, 32, 5), (2, 64, 32)
     cuts = ("z", "y x", ""), ("", "x", ""), ("", "z x", ""), ("", "z", "y")
     arrays = [normal(*shape, seed=n).astype(np.float16) for n, shape in enumerate(shapes)]
 
@@ -129,4 +129,4 @@ def test_gradients_of_attention_with_keys_that_are_cut_and_rows_that_see_none():
     assert slopes.executable.states[-1][0] == "graph-recompute"  # weights are made again, of sums of all keys
     for found, wanted in zip(made, slopes(*arrays), strict=True):
         np.testing.assert_allclose(found.whole.astype("f4"), wanted.astype("f4"), rtol=1e-2, atol=1e-2)
-    assert not made[0].whole[:, :48].any()  # the first rows come before all keys
+    assert not made[0].whole[:, :32].any()  # the first rows come before all keys

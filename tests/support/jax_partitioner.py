@@ -51,7 +51,7 @@ def run(model: PartitionedModel, derived: bool, name: Path) -> None:
     ends = tuple(map(cut, model.results(derived=derived)))
     compiled = jax.jit(function, out_shardings=ends).lower(*arrays).compile()
     np.savez(name.with_suffix(".npz"), *map(np.asarray, compiled(*arrays)))
-    name.with_suffix(".hlo").write_text(compiled.as_text(), encoding="utf-8")
+    name.with_suffix(".hlo").write_text(compiled.as_text() or "", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -338,7 +338,7 @@ class _Simplifier:
             with builder.within(self.rewriter.origin(node), node.span):
                 made = self._squeezed(operands[0])
                 if removed:
-                    made = builder.reduce(made, removed, str(node.attributes["kind"]))
+                    made = builder.add("reduce", (made,), None, "", **{**node.attributes, "axes": removed})
                     self.makers[made] = builder.nodes[-1]
                 self._put_back(node, made)
             return

@@ -10,6 +10,7 @@ from tessera.core.graph.expr import arguments
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.index_maps import Affine, Term, identity
 from tessera.core.graph.infer import numbers
+from tessera.core.graph.isolated import is_isolated
 from tessera.core.schedule.plan import (
     CALL,
     CASCADE,
@@ -110,7 +111,8 @@ def _tiles(members: Members, anchors: Sequence[Node]) -> Form | None:
         found = _rows(anchors, space)
     else:
         found = _product(members, anchors, space) if kinds == {"contract"} else None
-    if "contract" in kinds or any(map(is_long, anchors)):
+    may_cascade = len(anchors) == 1 or not any(map(is_isolated, anchors))
+    if may_cascade and ("contract" in kinds or any(map(is_long, anchors))):
         found = found or _cascade(members, anchors, space)
     if found is None:
         return None
@@ -259,15 +261,24 @@ def _is_product_of_blocks(node: Node, found: Found, space: AxisSpace) -> bool:
 def cascade_row(
     loop: Found | CascadeLoop, columns: Sequence[int], nodes: Sequence[Node], axes: Mapping[Value, tuple[int, ...]]
 ) -> int | None:
-    """Return the axis of which a cascade takes several rows at a time: the last that stays, where products allow it.
+    """Return the axis of which a cascade takes several rows at a time: the last that stays and that products allow.
 
     A product of two blocks has rows of one operand and columns of the other.  An axis that both have, or that one has
-    beside the columns, is a batch, which goes element by element.  None: there is no other axis.
+    beside the columns, is a batch, which goes element by element: the heads of [batch, row, head, column] are one, and
+    the rows before them are not.  None: there is no other axis.
     """
     kept = [axis for axis in axes[loop.reductions[0].result] if axis not in columns]
-    if not kept:
-        return None
-    row = kept[-1]
+    return next((axis for axis in reversed(kept) if _are_rows(axis, loop, columns, nodes, axes)), None)
+
+
+def _are_rows(
+    row: int,
+    loop: Found | CascadeLoop,
+    columns: Sequence[int],
+    nodes: Sequence[Node],
+    axes: Mapping[Value, tuple[int, ...]],
+) -> bool:
+    """Return whether the products of a cascade, those that it sums and those inside of it, have an axis as rows."""
 
     def has(number: int, wanted: Collection[int]) -> bool:
         return not set(wanted).isdisjoint(axes[loop.atoms[number]])
@@ -275,13 +286,13 @@ def cascade_row(
     for moment in loop.cascade.moments:
         _, right = parted(moment.payload, lambda number: has(number, columns))
         if right is not None and any(has(number, (row,)) for number in arguments(right)):
-            return None
+            return False
     for node in nodes:
         if node.op == "contract" and node not in loop.reductions:
             left, right = ({row, loop.axis} & set(axes[operand]) for operand in node.operands)
             if left & right or len(left) == 2 or len(right) == 2:
-                return None
-    return row
+                return False
+    return True
 
 
 def sum_axes(node: Node, space: AxisSpace) -> tuple[int, ...]:

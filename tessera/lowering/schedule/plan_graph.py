@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
 
-from tessera.core.graph.graph import Graph, Value
+from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.graph.index_maps import Affine, Term
+from tessera.core.graph.infer import labels_of
+from tessera.core.graph.isolated import last_joined
 from tessera.core.schedule.plan import CALL, ELEMENTS, PRODUCT, SCATTER, Access, CascadeLoop, Group, Plan
 from tessera.lowering.schedule.allocate import allocate
 from tessera.lowering.schedule.axes import AxisSpace
@@ -31,7 +33,10 @@ def plan_graph(graph: Graph, again: frozenset[int] = frozenset()) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """A group's axes, and how its arrays lie along them.  marked: axes that are not joined with others."""
+    """A group's axes, and how its arrays lie along them.
+
+    marked: axes that are not joined with others; last: those that no later one is joined with
+    """
 
     extents: tuple[int, ...]
     axes: Mapping[Value, tuple[int, ...]]
@@ -39,6 +44,7 @@ class _Layout:
     stores: Mapping[Value, Access]
     reduced: tuple[int, ...]
     marked: tuple[int, ...] = ()
+    last: frozenset[int] = frozenset()
 
 
 def _group(number: int, fused: Fused) -> Group:
@@ -60,7 +66,9 @@ def _group(number: int, fused: Fused) -> Group:
     marked: tuple[int, ...] = ()
     if found.cascade is not None:
         marked = (found.cascade.axis, *found.cascade.inner, *found.columns, *found.cascade.around)
-    layout = _Layout(space.extents, space.axes, loads, stores, found.reduced, marked)
+    layout = _Layout(
+        space.extents, space.axes, loads, stores, found.reduced, marked, _last_joined(members.nodes, space)
+    )
     indices = {axis for node in members.nodes if node.op == "iota" for axis in space.axes[node.result]}
     layout = _joined(layout, indices)
     number_in_memory = Access((1,), (Affine(),))  # a number is an array of one element
@@ -84,6 +92,17 @@ def _group(number: int, fused: Fused) -> Group:
         )  # fmt: skip
     return Group(number, found.kind, members.nodes, members.inputs, members.outputs, layout.extents, layout.axes,
                  layout.loads, layout.stores, layout.reduced, loop)  # fmt: skip
+
+
+def _last_joined(nodes: Sequence[Node], space: AxisSpace) -> frozenset[int]:
+    """Return the axes that leaves of a sum come after on other meshes, where nothing is joined with them."""
+    axes: set[int] = set()
+    for node in nodes:
+        label = last_joined(node)
+        if label is not None:
+            sides = zip(node.operands, labels_of(node.attributes["labels"]), strict=True)
+            axes |= {space.axes[operand][labels.index(label)] for operand, labels in sides if label in labels}
+    return frozenset(axes)
 
 
 def _joined(layout: _Layout, indices: set[int]) -> _Layout:
@@ -110,7 +129,7 @@ def _partner(layout: _Layout, axis: int, indices: set[int]) -> int | None:
     if len(candidates) != 1:
         return None
     (partner,) = candidates
-    if partner is None or {axis, partner} & (indices | set(layout.marked)):
+    if partner is None or axis in layout.last or {axis, partner} & (indices | set(layout.marked)):
         return None
     if any(partner in axes and axis not in axes for axes in layout.axes.values()):
         return None
@@ -164,4 +183,5 @@ def _join(layout: _Layout, axis: int, partner: int) -> _Layout:
         {value: access(old) for value, old in layout.stores.items()},
         tuple(dict.fromkeys(map(renumbered, layout.reduced))),
         tuple(map(renumbered, layout.marked)),
+        frozenset(map(renumbered, layout.last)),
     )

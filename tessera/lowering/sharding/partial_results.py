@@ -15,6 +15,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Number
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.infer import labels_of, numbers
+from tessera.core.graph.isolated import isolated, label_before
 from tessera.core.graph.spec import CHOOSE
 from tessera.core.placement.mesh import Mesh
 from tessera.lowering.sharding.assign import Assignment
@@ -108,14 +109,14 @@ class PartialResults:
         return self._once(("place", axes), lambda: place_along(self.builder, axes, parts))
 
     def leaves_of(self, node: Node, cuts: Sequence[CutRows]) -> int:
-        """Return how many parts of a sum a device makes; 0 where it makes one number."""
+        """Return how many parts of a sum a device makes; 0 where other meshes add in another order."""
         if len(cuts) != 1 or cuts[0].kind != "sum" or node.op not in _STACKS or self.leaves % cuts[0].parts:
             return 0
         (cut,) = cuts
         mine = most_leaves(cut.rows, self.leaves // cut.parts)
         divides = cut.even and cut.rows % mine == 0
         ordered = not cut.alone and node.result.type.dtype.is_float
-        return mine if mine > 1 and (divides or ordered) else 0
+        return mine if divides or ordered else 0
 
     def masked(self, node: Node, cuts: Sequence[CutRows], operands: Sequence[Value]) -> list[Value]:
         """Return operands of a node whose part is one result: what is behind the end of a device's rows is neutral."""
@@ -226,7 +227,12 @@ def _stack_of_products(builder: GraphBuilder, node: Node, operands: Sequence[Val
     split = [
         (*labels[:dim], leaf, *labels[dim:]) if dim >= 0 else labels for labels, dim in zip(sides, dims, strict=True)
     ]
-    attributes = {**node.attributes, "labels": tuple(split), "result": (leaf, *numbers(node.attributes["result"]))}
+    before = label_before(node.attributes, [operand.type.shape for operand in operands], dims)
+    attributes = {
+        **isolated(node.attributes, before),
+        "labels": tuple(split),
+        "result": (leaf, *numbers(node.attributes["result"])),
+    }
     return builder.add("contract", operands, None, node.result.name, **attributes)
 
 
@@ -235,7 +241,7 @@ def _stack_of_sums(builder: GraphBuilder, node: Node, operands: Sequence[Value],
     rank = len(operand.type.shape)
     first = builder.transpose(operand, (dim, *(axis for axis in range(rank) if axis != dim)))
     axes = [axis + 1 for axis in numbers(node.attributes["axes"])]
-    return builder.add("reduce", [first], None, node.result.name, axes=tuple(axes), kind="sum")
+    return builder.add("reduce", [first], None, node.result.name, **isolated({"axes": tuple(axes), "kind": "sum"}))
 
 
 _STACKS: Final = {"contract": _stack_of_products, "reduce": _stack_of_sums}

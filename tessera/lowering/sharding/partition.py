@@ -15,6 +15,7 @@ from typing import Final
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Body, Graph, Node, Origin, Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
+from tessera.core.graph.isolated import isolated, label_before
 from tessera.core.graph.spec import CHOOSE
 from tessera.core.placement.placement import Placement
 from tessera.core.program.program import Attribute
@@ -136,12 +137,14 @@ class _Partitioner:
         ]
         cuts = cut_rows(factors, assignment, self.mesh)
         leaves = self.partial.leaves_of(node, cuts)
-        if leaves:
+        if leaves > 1:
             self._add_sum(node, cuts[0], assignment, operands, leaves)
             return
         with self._from(node):
             operands = self.partial.masked(node, cuts, operands)
         attributes, body = _LOCAL.get(node.op, _same)(node, factors, assignment)
+        if leaves:
+            attributes = self._isolated(node, cuts[0], attributes)
         if node.op in _INDEXED:
             operands, attributes = self._of_owned(node, factors, assignment, operands)
         if self.sharded.choices[node].bodies:
@@ -155,6 +158,12 @@ class _Partitioner:
             with self._from(node):
                 self.parts[value, made] = self.partial.present(node, cuts, result)
             self._pin(node, value, made)
+
+    def _isolated(self, node: Node, cut: CutRows, attributes: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        """Return the attributes of a sum of one leaf, so that it has the bits of one that is stacked with others."""
+        if node.op != "contract":
+            return isolated(attributes)
+        return isolated(attributes, label_before(attributes, [value.type.shape for value in node.operands], cut.dims))
 
     def _of_owned(
         self, node: Node, factors: NodeFactors, assignment: Assignment, operands: list[Value]

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from support.gradients import graph_of
+from support.gradients import graph_of, reals
 from support.graphs import assert_same_bits, graphs, normals, small_integers
 from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i32
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, Literal
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.index_maps import identity, reshape, transpose, window
+from tessera.core.graph.isolated import is_isolated, isolated
 from tessera.core.graph.verify import verify
 from tessera.graphs.executable import Executable
 from tessera.kernels.options import Options
@@ -289,6 +290,18 @@ def test_an_axis_of_one_element_is_not_reduced():
         return b.reshape(b.reduce(b.reshape(x, (1, 2, 1)), (0, 2), "min"), (2, 1))
 
     assert ops(same_bits(graph_of(make, (f32, (2,))))) == ["view"]
+
+
+def test_marks_of_sums_stay_where_axes_of_extent_1_go():
+    def make(b: GraphBuilder, v: Value, w: Value) -> tuple[Value, Value]:
+        total = b.add("reduce", (v,), None, "", **isolated({"axes": (2,), "kind": "sum"}))
+        b.contract(v, w, ((0, 1, 2), (0, 1, 3)), (2, 3))
+        return total, b.add("contract", (v, w), None, "", **isolated(b.nodes[-1].attributes))
+
+    made = simplify(graph_of(make, reals(1, 3, 4), reals(1, 3, 5)))
+    sums = [node for node in made.nodes if node.op in ("contract", "reduce")]
+    assert [len(node.operands[0].type.shape) for node in sums] == [2, 2]
+    assert all(map(is_isolated, sums))
 
 
 def test_products_that_underflow_keep_their_sign():

@@ -11,6 +11,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term, window
+from tessera.core.graph.isolated import isolated
 from tessera.core.schedule.plan import ROW_LIMIT, Access
 from tessera.lowering.schedule.axes import AxisSpace
 from tessera.lowering.schedule.form import (
@@ -199,6 +200,40 @@ def test_rows_of_a_cascade_are_of_one_operand_only():
     assert batch is not None
     assert batch.cascade is not None
     assert cascade_row(batch.cascade, batch.columns, one.nodes, batch.space.axes) is None
+
+
+def test_heads_behind_rows_are_a_batch_of_a_cascade():
+    """Of [row, head, column], as a transposed projection is, rows are taken several at a time, and heads one by one."""
+
+    def make(b: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
+        scores = b.contract(q, k, ((0, 1, 3), (2, 1, 3)), (0, 1, 2))
+        top = b.map(apply("sub", Argument(0, f32), Argument(1, f32)), (scores, b.reduce(scores, (2,), "max")),
+                    ((0, 1, 2), (0, 1)), scores.type.shape)  # fmt: skip
+        return b.contract(b.unary("exp", top), v, ((0, 1, 2), (2, 1, 4)), (0, 1, 4))
+
+    several = members(make, x(5, 2, 8), x(7, 2, 8), x(7, 2, 4))
+    found = form(several)
+    assert found is not None
+    assert found.cascade is not None
+    row = cascade_row(found.cascade, found.columns, several.nodes, found.space.axes)
+    assert row is not None
+    assert found.space.extents[row] == 5
+
+
+def test_no_loop_over_two_products_where_a_mesh_cuts_the_sum():
+    def chain(b: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
+        made = attention(b, q, k, v, batched=False)
+        return (
+            made
+            if not marked
+            else b.add("contract", b.nodes[-1].operands, None, "", **isolated(b.nodes[-1].attributes))
+        )
+
+    inputs = x(2, 5, 8), x(2, 7, 8), x(2, 7, 4)
+    marked = False
+    assert kind(chain, *inputs) == "cascade"
+    marked = True
+    assert kind(chain, *inputs) is None
 
 
 def test_a_loop_does_not_go_over_a_batch():

@@ -1,5 +1,7 @@
 """Plans: joined axes, how arrays lie along them, and what whole graphs compute on `interpret` and `cpu`."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term, window
+from tessera.core.graph.isolated import NO_LABEL, isolated
 from tessera.core.schedule.plan import Access
 
 shapes = st.lists(st.sampled_from((1, 2, 3, 5, 8, 33)), max_size=3).map(tuple)
@@ -52,6 +55,22 @@ def test_axes_of_windows_stay():
 def test_reduced_axes_are_joined():
     group = only(planned(lambda b, v: b.reduce(v, (1, 2)), x(2, 3, 4)))
     assert (group.extents, group.reduced) == ((2, 12), (1,))
+
+
+def test_summed_axes_that_a_mesh_cuts_are_joined_with_later_ones_only():
+    """The leaves of [batch, rows, column] stand between the batch and the rows on other meshes."""
+
+    def make(b: GraphBuilder, v: Value, w: Value, before: int | None) -> Value:
+        plain = b.contract(v, w, ((0, 1, 2, 3), (0, 1, 2, 4)), (3, 4))
+        if before is None:
+            return plain
+        return b.add("contract", (v, w), None, "", **isolated(b.nodes[-1].attributes, before))
+
+    arrays = x(8, 3, 2, 16), x(8, 3, 2, 5)
+    expected = {None: (48,), NO_LABEL: (48,), 0: (8, 6), 1: (24, 2)}
+    for before, extents in expected.items():
+        group = only(planned(partial(make, before=before), *arrays))
+        assert tuple(group.extents[axis] for axis in group.reduced) == extents
 
 
 def test_numbers_are_arrays_of_one_element():
