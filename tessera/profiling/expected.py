@@ -1,11 +1,13 @@
 """Compare what a kernel computes with what is expected: arrays, a function of the arguments, or NumPy code."""
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tessera.core.base.syntax_trees import parse_module
 from tessera.core.errors.catalog import BadExpectation
 from tessera.kernels.kernel import Kernel
 from tessera.profiling.argument_clones import ClonedArguments
@@ -28,7 +30,7 @@ def wrong_outputs(
 
     expect: an array, of the only output; a sequence of arrays, in the order of the outputs, or a mapping by their
         names; a function of copies of the arguments, which returns one of these, or None when it writes to the copies;
-        or NumPy code with the names of the parameters, `"y[:] = 2 * x"`
+        or NumPy code with the names of the parameters, `"y[:] = 2 * x"`, for the outputs that it mentions
     named_like: a kernel of the same parameters whose names count; None: the kernel itself
     Floats of 32 bits may differ by 1e-4 of the largest expected value, see `tolerance_of`.
 
@@ -37,26 +39,55 @@ def wrong_outputs(
     named = named_like or kernel
     outputs = results_of(kernel, values, grid, named)
     expected = expected_outputs(named, values, expect, outputs)
-    found = (wrong_elements(name, outputs[name], array) for name, array in expected.items())
-    return tuple(each for each in found if each is not None)
+    compared = (wrong_elements(name, outputs[name], array) for name, array in expected.items())
+    return tuple(wrong for wrong in compared if wrong is not None)
 
 
 def expected_outputs(
     kernel: Kernel, values: Sequence[object], expect: object, outputs: Mapping[str, Numbers]
 ) -> dict[str, Numbers]:
     """Return the arrays that are expected, by the names of outputs.  Raises BadExpectation."""
-    if isinstance(expect, str) or callable(expect):
-        names = [parameter.arg for parameter in kernel.source.function.args.args]
-        copies = _host_copies(values)
-        given = dict(zip(names, copies, strict=True))
-        if isinstance(expect, str):
-            exec(compile(expect, "<expect>", "exec"), {"np": np}, given)  # noqa: S102 - the user's own code
-            expect = None
-        else:
-            expect = expect(*copies)
-        if expect is None:
-            expect = {name: given[name] for name in outputs}
+    if isinstance(expect, str):
+        expect = _assigned(kernel, values, expect, outputs)
+    elif callable(expect):
+        expect = _returned(kernel, values, expect, outputs)
     return {name: _fitting(name, array, outputs[name]) for name, array in _by_name(kernel, expect, outputs).items()}
+
+
+def _assigned(kernel: Kernel, values: Sequence[object], code: str, outputs: Mapping[str, Numbers]) -> object:
+    """Run NumPy code on copies of the arguments and return the outputs that it mentions, by name."""
+    tree = parse_module(code, "<expect>")
+    mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if mentioned.isdisjoint(outputs):
+        message = f"the code of expect= mentions none of what {kernel.source.name} writes: {', '.join(outputs)}"
+        raise BadExpectation(message, hint=_HINT)
+    variables = dict(zip(_parameters(kernel), _host_copies(values), strict=True))
+    exec(compile(tree, "<expect>", "exec"), {"np": np}, variables)  # noqa: S102 - the user's own code
+    return {name: variables[name] for name in outputs if name in mentioned}
+
+
+def _returned(
+    kernel: Kernel, values: Sequence[object], function: Callable[..., object], outputs: Mapping[str, Numbers]
+) -> object:
+    """Return what a function of copies of the arguments returns, or where that is None what it writes to them."""
+    copies, before = _host_copies(values), _host_copies(values)
+    expected = function(*copies)
+    if expected is not None:
+        return expected
+    names = _parameters(kernel)
+    written = {name: (copies[names.index(name)], before[names.index(name)]) for name in outputs}
+    if all(_same_bits(after, old) for after, old in written.values()):
+        message = f"the function of expect= returns None and changes none of {', '.join(outputs)}"
+        raise BadExpectation(message, hint=_HINT)
+    return {name: after for name, (after, _) in written.items()}
+
+
+def _parameters(kernel: Kernel) -> list[str]:
+    return [parameter.arg for parameter in kernel.source.function.args.args]
+
+
+def _same_bits(one: object, other: object) -> bool:
+    return np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
 def _by_name(kernel: Kernel, expect: object, outputs: Mapping[str, Numbers]) -> Mapping[str, object]:
@@ -68,12 +99,20 @@ def _by_name(kernel: Kernel, expect: object, outputs: Mapping[str, Numbers]) -> 
                 raise BadExpectation(message, hint=_HINT)
         return named
     arrays: list[object] = [expect]
-    if isinstance(expect, tuple | list) and len(outputs) > 1:  # of one output they are its numbers
-        arrays = list(cast("Sequence[object]", expect))
+    if isinstance(expect, tuple | list):
+        elements = list(cast("Sequence[object]", expect))
+        if len(outputs) > 1 or _is_only_output(elements, outputs):
+            arrays = elements
     if len(arrays) != len(outputs):
         message = f"expect= gives {len(arrays)}, and {kernel.source.name} writes {', '.join(outputs) or 'nothing'}"
         raise BadExpectation(message, hint=_HINT)
     return dict(zip(outputs, arrays, strict=True))
+
+
+def _is_only_output(elements: Sequence[object], outputs: Mapping[str, Numbers]) -> bool:
+    """Return whether a sequence holds the array of the only output, rather than its numbers."""
+    shapes = [output.shape for output in outputs.values()]
+    return len(elements) == 1 and is_array(elements[0]) and shapes == [np.shape(cast("ArrayLike", elements[0]))]
 
 
 def _fitting(name: str, expected: object, output: Numbers) -> Numbers:
@@ -82,10 +121,12 @@ def _fitting(name: str, expected: object, output: Numbers) -> Numbers:
         shaped = np.broadcast_to(array, output.shape)
     except ValueError as error:
         shape = "x".join(map(str, np.shape(cast("ArrayLike", expected)))) or "a number"
-        whole = "x".join(map(str, output.shape)) or "a number"
-        raise BadExpectation(f"expect= of {name} is {shape}, and {name} is {whole}", hint=_HINT) from error
+        expected_shape = "x".join(map(str, output.shape)) or "a number"
+        raise BadExpectation(f"expect= of {name} is {shape}, and {name} is {expected_shape}", hint=_HINT) from error
     if array.dtype.kind in "OSU":
-        raise BadExpectation(f"expect= of {name} holds {array.dtype}, which are no numbers", hint=_HINT)
+        raise BadExpectation(f"expect= of {name} holds {array.dtype} instead of numbers", hint=_HINT)
+    if array.dtype.kind == "c" and output.dtype.kind != "c":
+        raise BadExpectation(f"expect= of {name} is complex, and {name} is {output.dtype}", hint=_HINT)
     return shaped
 
 

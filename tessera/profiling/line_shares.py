@@ -33,13 +33,13 @@ class LineShares:
 
     lines: of the user's file; an instruction that several lines have in common counts for each in equal parts
     common: of these, the part that is of such instructions
-    rest: of instructions that the compiler made for the kernel as a whole, or for other files
+    unattributed: of instructions that the compiler made for the kernel as a whole, or for other files
     samples: the instructions that were seen, one each `program_counters.PERIOD` of each thread
     assembly, counts: the lines of assembly, of all phases, and how many samples each has
     """
 
     lines: Mapping[int, float]
-    rest: float
+    unattributed: float
     samples: int
     common: Mapping[int, float]
     assembly: tuple[str, ...] = ()
@@ -98,11 +98,11 @@ def _sampled(kernel: Kernel, copies: ClonedArguments, grid: Grid | None, phases:
         while True:
             kernel.launch(copies.values, None, grid)
             copies.restore()
-            found = addresses()
-            seen = sum(int(code.inside(found).sum()) for code in phases)
+            sampled = addresses()
+            seen = sum(int(code.inside(sampled).sum()) for code in phases)
             task.step(min(seen, _ENOUGH))
             if seen >= _ENOUGH or (time.monotonic() > ends and time.process_time() > used):
-                return found
+                return sampled
 
 
 class _Code:
@@ -123,13 +123,13 @@ class _Code:
 
     def counts(self, addresses: Numbers) -> list[tuple[Line, int]]:
         """Return the lines of assembly, and how many of the addresses are of each."""
-        found = Counter[int]()
+        samples = Counter[int]()
         for address in addresses[self.inside(addresses)] if self._offsets else ():
-            found[self._numbers[bisect_right(self._offsets, int(address) - self._begin) - 1]] += 1
-        return [(line, found[number]) for number, line in enumerate(self._lines)]
+            samples[self._numbers[bisect_right(self._offsets, int(address) - self._begin) - 1]] += 1
+        return [(line, samples[number]) for number, line in enumerate(self._lines)]
 
 
 def _sorted_by_address(lines: Iterable[Line]) -> tuple[list[int], list[int]]:
     """Return the addresses of instructions in order, and the numbers of their lines."""
-    found = sorted((line.address, number) for number, line in enumerate(lines) if line.address != NO_ADDRESS)
-    return [address for address, _ in found], [number for _, number in found]
+    pairs = sorted((line.address, number) for number, line in enumerate(lines) if line.address != NO_ADDRESS)
+    return [address for address, _ in pairs], [number for _, number in pairs]

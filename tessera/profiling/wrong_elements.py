@@ -14,18 +14,18 @@ _TOLERANCE: Final = {8: 1e-9, 4: 1e-4, 2: 3e-2, 1: 0.2}
 class WrongElements:
     """Elements of an output that are not as expected, by more than rounding explains.
 
-    count: how many of `elements`; place: of the first one in row-major order; value, expected: what is there
+    count: how many of `elements`; index: of the first one in row-major order; value, expected: what is there
     """
 
     name: str
     count: int
     elements: int
-    place: tuple[int, ...]
+    index: tuple[int, ...]
     value: float
     expected: float
 
     def __str__(self) -> str:
-        where = f"{self.name}[{', '.join(map(str, self.place))}]"
+        where = f"{self.name}[{', '.join(map(str, self.index))}]"
         count = f"{self.name}: {self.count:,} of {self.elements:,} are not as expected"
         return f"{count}, the first is {where} = {self.value:.7g}, expected {self.expected:.7g}"
 
@@ -44,8 +44,8 @@ def wrong_elements(name: str, output: Numbers, expected: Numbers) -> WrongElemen
     count = int(wrong.sum())
     if not count:
         return None
-    place = tuple(int(index) for index in np.unravel_index(int(np.argmax(wrong)), output.shape))
-    return WrongElements(name, count, output.size, place, float(a[place]), float(b[place]))
+    index = tuple(int(each) for each in np.unravel_index(int(np.argmax(wrong)), output.shape))
+    return WrongElements(name, count, output.size, index, float(a[index]), float(b[index]))
 
 
 def tolerance_of(dtype: "np.dtype[Any]") -> float:  # of any element type

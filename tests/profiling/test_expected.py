@@ -62,7 +62,7 @@ def test_right_results(how: str):
 
 def test_wrong_results_are_told_by_output():
     wrong = wrong_outputs(BOTH, arguments(), "y[:] = a * x; y[5] = 0; z[:] = x")
-    assert [(each.name, each.count, each.place, each.value, each.expected) for each in wrong] == [
+    assert [(each.name, each.count, each.index, each.value, each.expected) for each in wrong] == [
         ("y", 1, (5,), 15.0, 0.0), ("z", 8, (0,), 1.0, 0.0),
     ]  # fmt: skip
 
@@ -70,9 +70,29 @@ def test_wrong_results_are_told_by_output():
 def test_one_output_takes_an_array_or_a_number():
     x = np.arange(8, dtype=np.float32)
     (wrong,) = wrong_outputs(SHIFTED, (x, np.full_like(x, 9.0)), np.roll(x, 1))
-    assert (wrong.place, wrong.value, wrong.expected) == ((0,), 9.0, 7.0), "no tile writes it"
+    assert (wrong.index, wrong.value, wrong.expected) == ((0,), 9.0, 7.0), "no tile writes it"
     (wrong,) = wrong_outputs(SHIFTED, (x, np.full_like(x, 9.0)), 9.0)
     assert wrong.count == 7
+    expected = np.roll(x, 1)
+    expected[0] = 9.0
+    for alone in (expected, [expected], (expected,), expected.tolist(), {"y": expected}):
+        assert wrong_outputs(SHIFTED, (x, np.full_like(x, 9.0)), alone) == ()
+
+
+def test_code_is_compared_for_the_outputs_that_it_mentions():
+    x, a, y, z = arguments()
+    assert wrong_outputs(BOTH, (x, a, y, z), "y[:] = a * x") == ()
+    assert wrong_outputs(BOTH, (0 * x, a, y, z), "np.copyto(y, 0)") == (), "nothing changes, and y is compared"
+    (wrong,) = wrong_outputs(BOTH, (x, a, y, z), "np.copyto(y, 0)")
+    assert (wrong.name, wrong.count) == ("y", 7)
+
+
+def test_functions_that_write_say_what_all_outputs_are():
+    def one(x: Array, a: float, y: Array, _z: Array) -> None:
+        y[:] = a * x
+
+    (wrong,) = wrong_outputs(BOTH, arguments(), one)
+    assert (wrong.name, wrong.count) == ("z", 8)
 
 
 WRONG: dict[str, tuple[object, str]] = {
@@ -80,6 +100,9 @@ WRONG: dict[str, tuple[object, str]] = {
     "too few": ((X,), r"expect= gives 1, and both writes y, z"),
     "another shape": ({"y": np.zeros(3)}, r"expect= of y is 3, and y is 8"),
     "no numbers": ({"y": ["a"] * 8}, r"expect= of y holds <U1"),
+    "complex numbers": ({"y": X + 1j}, r"expect= of y is complex, and y is float32"),
+    "code without outputs": ("w = 2 * x", r"the code of expect= mentions none of what both writes: y, z"),
+    "a function that does nothing": (lambda *_: None, r"the function of expect= returns None and changes none of y, z"),
 }  # fmt: skip
 
 
@@ -104,7 +127,7 @@ def test_profiles_say_whether_results_are_right():
     kernel: Kernel = tessera.compile_source(TEXT.replace('(target="interpret")', "")).shifted
     profile: Callable[..., Any] = tessera.profile(kernel, expect=np.roll(x, 1))
     found = profile(x, np.zeros_like(x))
-    assert [(each.place, each.expected) for each in found.wrong or ()] == [((0,), 4095.0)]
+    assert [(each.index, each.expected) for each in found.wrong or ()] == [((0,), 4095.0)]
     assert dict(found.rows())["results"].startswith("y: 1 of 4,096 are not as expected, the first is y[0] = 0,")
     assert "RESULTS ARE WRONG" in repr(found)
     right = tessera.profile(kernel, expect="y[1:] = x[:-1]")(x, np.zeros_like(x))

@@ -47,7 +47,7 @@ def shares_of(text: str, *arrays: np.ndarray, name: str = "<source>") -> LineSha
         np.testing.assert_array_equal(array, then)
     assert found is not None
     assert found.samples >= 50
-    assert sum(found.lines.values()) + found.rest == pytest.approx(1.0)
+    assert sum(found.lines.values()) + found.unattributed == pytest.approx(1.0)
     assert sum(found.counts) == found.samples
     assert list(found.assembly) == [line.text for line in kernel.last.listing("asm").lines if not is_head(line.text)]
     return found

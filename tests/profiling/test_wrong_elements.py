@@ -28,7 +28,7 @@ def test_nan_and_infinities_agree_with_themselves_alone():
     assert wrong_elements("x", x, x.copy()) is None
     wrong = wrong_elements("x", x, np.array([0.0, np.inf, np.inf, np.nan]))
     assert wrong is not None
-    assert (wrong.count, wrong.place) == (3, (0,))
+    assert (wrong.count, wrong.index) == (3, (0,))
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.bool_])
@@ -37,7 +37,7 @@ def test_integers_are_exact(dtype: type):
     assert wrong_elements("x", x, x.astype(np.int64)) is None
     wrong = wrong_elements("x", x, np.array([0, 1, 0]).astype(dtype))
     assert wrong is not None
-    assert (wrong.place, wrong.value, wrong.expected) == ((2,), 1.0, 0.0)
+    assert (wrong.index, wrong.value, wrong.expected) == ((2,), 1.0, 0.0)
     assert wrong_elements("x", x, np.array([0.0, 1.0, 1.5])) is not None, "an integer kernel, and a fraction expected"
 
 

@@ -117,8 +117,8 @@ def _unpack_listing(stored: Json, spans: list[Span], records: list[OpRecord]) ->
             return Listing(level, stage, records=tuple([records[n] for n in integers(numbers)]), printer=lines_of_tile)
         case [str(level), str(stage), lines, where, ops, addresses]:
             printed = texts(lines)
-            places = integers(addresses) or [NO_ADDRESS] * len(printed)
-            rows = zip(printed, map(integers, items(where)), map(integers, items(ops)), places, strict=True)
+            offsets = integers(addresses) or [NO_ADDRESS] * len(printed)
+            rows = zip(printed, map(integers, items(where)), map(integers, items(ops)), offsets, strict=True)
             listed = tuple(
                 Line(text, tuple(spans[i] for i in at), tuple(made), address=place) for text, at, made, place in rows
             )

@@ -29,16 +29,16 @@ def instruction_addresses(assembly: str, code: bytes, machine: binding.TargetMac
             rows[row.number] = f"{_LABEL}{row.number}:\n{rows[row.number]}"
     text = "\n".join(f'module asm "{_escaped(row)}"' for row in "\n".join(rows).split("\n"))
     module = binding.parse_assembly(f'target triple = "{machine.triple}"\n{text}')
-    made = machine_text(machine.emit_object(module))
-    if made.code != machine_text(code).code:
+    assembled = machine_text(machine.emit_object(module))
+    if assembled.code != machine_text(code).code:
         return {}
     return {
         int(name.removeprefix(_LABEL)): offset
-        for name, offset in made.symbols.items()
+        for name, offset in assembled.symbols.items()
         if name.startswith(_LABEL)
     }  # fmt: skip
 
 
 def _escaped(text: str) -> str:
     """Write text as LLVM IR does: what is not printable, quotes and backslashes as two hexadecimal digits."""
-    return _UNPRINTABLE.sub(lambda found: "".join(f"\\{byte:02X}" for byte in found[0].encode()), text)
+    return _UNPRINTABLE.sub(lambda match: "".join(f"\\{byte:02X}" for byte in match[0].encode()), text)

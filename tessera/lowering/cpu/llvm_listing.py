@@ -17,10 +17,10 @@ def listing_of_llvm(text: str, stage: str, table: OriginTable) -> Listing:
     rows = text.rstrip("\n").split("\n")
     numbers: dict[str, tuple[int, int]] = {}
     for row in rows:
-        if (found := _LOCATION.match(row)) is not None:
-            numbers[found[1]] = int(found[2]), int(found[3] or 0)
-        elif (found := _SUBPROGRAM.match(row)) is not None:
-            numbers[found[1]] = 0, 0  # the kernel
+        if (match := _LOCATION.match(row)) is not None:
+            numbers[match[1]] = int(match[2]), int(match[3] or 0)
+        elif (match := _SUBPROGRAM.match(row)) is not None:
+            numbers[match[1]] = 0, 0  # the kernel
     lines = [_line(row, numbers, table) for row in rows if not _METADATA.match(row)]
     while lines and not lines[-1].text:
         lines.pop()
@@ -29,5 +29,5 @@ def listing_of_llvm(text: str, stage: str, table: OriginTable) -> Listing:
 
 def _line(row: str, numbers: dict[str, tuple[int, int]], table: OriginTable) -> Line:
     shown = _DBG.sub("", row).rstrip()
-    found = _DBG.search(row)
-    return table.line(shown, *numbers[found[1]]) if found is not None and found[1] in numbers else Line(shown)
+    match = _DBG.search(row)
+    return table.line(shown, *numbers[match[1]]) if match is not None and match[1] in numbers else Line(shown)

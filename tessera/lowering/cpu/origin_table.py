@@ -56,8 +56,8 @@ class OriginTable:
         """Return a printed line that came from there; 0 as a line: the kernel as a whole."""
         if not line:
             return Line(text, (self._kernel,))
-        found = tuple(self._columns[line - 1])
-        chosen = found[column - 1 : column] if column else found
+        origins = tuple(self._columns[line - 1])
+        chosen = origins[column - 1 : column] if column else origins
         operations = dict.fromkeys(number for numbers, _ in chosen for number in numbers)
         spans = dict.fromkeys(span for _, places in chosen for span in places)
         return Line(text, tuple(spans), tuple(operations))

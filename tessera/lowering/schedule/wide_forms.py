@@ -205,7 +205,7 @@ def _whole(graph: Graph, part: Value) -> Value | None:
 
 
 def _feeds_collective(graph: Graph, part: Value) -> bool:
-    """Return whether slices of a value, the leaves of a sum, are added and then joined with those of other devices."""
+    """Return whether a value is a stack of leaves, which a map adds for a collective."""
     waiting, seen = [part], {part}
     while waiting:
         for node in graph.users.get(waiting.pop(), ()):

@@ -231,12 +231,12 @@ def _group_box(
         if writes:
             raise state.sanitizer.written_outside(memory, place, agents[0], op)
         number = state.sanitizer.read_outside(memory, dict.fromkeys(agents, place), op)
-    places = mem.flat_box(memory.data.shape, box)
+    offsets = mem.flat_box(memory.data.shape, box)
     if exists is not None:
         kept = np.reshape(exists, box.extents)[box.window].reshape(-1)
-        state.sanitizer.left_out.add(memory, places[~kept], op)
-        places = places[kept]
-    elements = np.repeat(places, len(agents))
+        state.sanitizer.left_out.add(memory, offsets[~kept], op)
+        offsets = offsets[kept]
+    elements = np.repeat(offsets, len(agents))
     who = np.resize(np.asarray(agents, np.int32), len(elements))
     if writes:
         state.sanitizer.write(memory, elements, who, op)

@@ -1,4 +1,4 @@
-"""Notes on what a launch does not write: elements without a value, which stores leave out, and those of no store."""
+"""Note what a launch does not write: elements that stores leave out, and elements of outputs that no store reaches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ class LeftOut:
         """Note elements that a store of `op` left out, by their numbers in row-major order."""
         if len(elements):
             first = int(elements.min())
-            known = self._by_store.setdefault((op, memory.name), _LeftOut(memory, first))
-            known.first, known.count = min(known.first, first), known.count + len(elements)
+            total = self._by_store.setdefault((op, memory.name), _LeftOut(memory, first))
+            total.first, total.count = min(total.first, first), total.count + len(elements)
 
     @property
     def arrays(self) -> frozenset[str]:

@@ -132,8 +132,8 @@ class Interpreter:
         """Tell the user what the launch did not write."""
         source = self._program.source
         for note in self.report.notes if self.report is not None else ():
-            place = f" ({source.label or source.name}, line {note.span.line})" if note.span.line else ""
-            warnings.warn(f"{self._program.name}{place}: {note.text}", RuntimeWarning, stacklevel=level_of_user())
+            where = f" ({source.label or source.name}, line {note.span.line})" if note.span.line else ""
+            warnings.warn(f"{self._program.name}{where}: {note.text}", RuntimeWarning, stacklevel=level_of_user())
 
 
 def _load(made: Loadable) -> Launcher:

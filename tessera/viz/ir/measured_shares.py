@@ -53,8 +53,10 @@ def sampled_column(first_line: int, lines: int, shares: LineShares) -> Column:
         return Cell(f"{share:.0%}", told, round(share, 3))
 
     cells = [cell(number) for number in range(first_line, first_line + lines)]
-    rest = f"; {shares.rest:.0%} in instructions of the compiler's own" if shares.rest >= _SHOWN else ""
-    return make_column("measured", f"measured share of time{rest}", 6, cells)
+    remark = (
+        f"; {shares.unattributed:.0%} in instructions of the compiler's own" if shares.unattributed >= _SHOWN else ""
+    )
+    return make_column("measured", f"measured share of time{remark}", 6, cells)
 
 
 def instruction_column(pane: Pane, shares: LineShares) -> Column | None:
@@ -79,15 +81,15 @@ def _samples(shares: LineShares) -> str:
 
 def _phases_of_lines(pane: Pane, phases: Mapping[str, float]) -> dict[int, tuple[str, ...]]:
     """Return the phases that each line of the source has operations in."""
-    found: dict[int, set[str]] = defaultdict(set)
+    phases_of: dict[int, set[str]] = defaultdict(set)
     for line in pane.lines:
         name = _OPERATION.match(line.text)
         if name is None or name[1] in _NOT_WORK or name[1].startswith("scf."):
             continue
         phase = _PHASE.get(name[1], "compute")
         for source in line.sources if phase in phases else ():
-            found[source].add(phase)
-    return {source: tuple(phase for phase in phases if phase in mine) for source, mine in found.items()}
+            phases_of[source].add(phase)
+    return {source: tuple(phase for phase in phases if phase in members) for source, members in phases_of.items()}
 
 
 def _cell(mine: Sequence[str], phases: Mapping[str, float], common: Mapping[str, int]) -> Cell | None:

@@ -99,10 +99,10 @@ def _affordable(first: Recorder, limits: Limits) -> int:
     return max(1, min(limits.tiles, by_work, by_steps))
 
 
-def tile_number(sizes: Sequence[int], place: int, trips: Sequence[int]) -> int:
-    """Return the number of a tile in its launch, by the place of its window and the trips of the loops over tiles."""
-    whole = (*np.unravel_index(place, sizes[: len(sizes) - len(trips)]), *trips)
-    return int(np.ravel_multi_index([min(int(n), size - 1) for n, size in zip(whole, sizes, strict=True)], sizes))
+def tile_number(sizes: Sequence[int], window: int, trips: Sequence[int]) -> int:
+    """Return the number of a tile in its launch, by the number of its window and the trips of the loops over tiles."""
+    indices = (*np.unravel_index(window, sizes[: len(sizes) - len(trips)]), *trips)
+    return int(np.ravel_multi_index([min(int(n), size - 1) for n, size in zip(indices, sizes, strict=True)], sizes))
 
 
 def choose(sizes: Sequence[int], most: int) -> list[set[int]]:

@@ -62,10 +62,10 @@ class WriterSearch(Recorder):
         for touch in self.touches(state, op, operands) if op.opcode in ("write", "store") else ():
             if self.arrays[touch.array].name != self.array:
                 continue
-            places = np.flatnonzero(touch.elements == self.element)
-            if len(places):
+            positions = np.flatnonzero(touch.elements == self.element)
+            if len(positions):
                 trips = tuple(frame.trip.number for frame in self._frames if frame.trip is not None)
-                lane = None if touch.lanes is None else int(touch.lanes[places[-1]])
+                lane = None if touch.lanes is None else int(touch.lanes[positions[-1]])
                 self.wrote = (self._place, trips[: len(self.loops)], op.span.line, lane)
         self._spend(op)
 
@@ -95,8 +95,8 @@ def find_writer(launch: Launch, array: str, element: int, limits: Limits) -> Wri
         raise RecordingFull
     if search.wrote is None:
         return None
-    place, trips, line, lane = search.wrote
-    return Writer(tile_number(sizes_of(search), place, trips), line, lane)
+    window, trips, line, lane = search.wrote
+    return Writer(tile_number(sizes_of(search), window, trips), line, lane)
 
 
 def trace_of_first_wrong(launch: Launch, wrong: WrongElements, limits: Limits | None) -> tuple[Trace, Focus, str]:
@@ -105,7 +105,7 @@ def trace_of_first_wrong(launch: Launch, wrong: WrongElements, limits: Limits | 
     trace = record(launch, limits)
     array = trace.number_of(wrong.name)
     shape = trace.arrays[array].shape
-    element = int(np.ravel_multi_index(wrong.place, shape)) if math.prod(shape) else 0
+    element = int(np.ravel_multi_index(wrong.index, shape)) if math.prod(shape) else 0
     try:
         writer = find_writer(launch, wrong.name, element, limits)
     except RecordingFull:

@@ -2,21 +2,11 @@
 
 import pytest
 
-from support.mlir import parse
-from tessera.core.base.source import Span
+from support.origins import numbered_origins
 from tessera.core.listing import NO_ADDRESS
 from tessera.lowering.cpu.assembly_listing import listing_of_assembly
-from tessera.lowering.cpu.origin_table import OriginTable
 
 pytestmark = pytest.mark.usefixtures("mlir")
-KERNEL = Span("cell.py", 1, 1, 9, 1)
-MODULE = """module {
-  func.func @f(%a: f32) -> f32 {
-    %b = arith.addf %a, %a : f32 loc("op3"("cell.py":2:5 to :9))
-    %c = arith.mulf %b, %a : f32 loc("op4"("cell.py":6:5 to :20))
-    return %c : f32 loc(unknown)
-  } loc(unknown)
-}"""
 TEXT = """\
 \t.file\t"module"
 \t.section\t.rodata.cst4,"aM",@progbits,4
@@ -43,15 +33,14 @@ tessera_saxpy:
 
 
 def test_directives_are_dropped_and_instructions_linked():
-    module, table = parse(MODULE), OriginTable(KERNEL)
-    table.number_origins(module)
+    _, table = numbered_origins()
     listing = listing_of_assembly(TEXT, table, {11: 0, 15: 4, 17: 8})
     assert listing.level == "asm"
     assert [(line.text.split(), line.ops, line.address) for line in listing.lines] == [
         (["tessera_saxpy:"], (), NO_ADDRESS),
         (["movq", "(%rdi),", "%rax"], (3,), 0),
         ([".LBB0_1:"], (), NO_ADDRESS),
-        (["vmulps", "%ymm0,", "%ymm1,", "%ymm2"], (4,), 4),
+        (["vmulps", "%ymm0,", "%ymm1,", "%ymm2"], (6, 7), 4),
         (["retq"], (), 8),
     ]
-    assert [[span.line for span in line.spans] for line in listing.lines] == [[], [2], [], [6], [1]]
+    assert [[span.line for span in line.spans] for line in listing.lines] == [[], [2], [], [5, 6], [1]]

@@ -2,20 +2,11 @@
 
 import pytest
 
-from support.mlir import parse
+from support.origins import KERNEL, numbered_origins
 from tessera.core.base.source import Span
 from tessera.lowering.cpu.llvm_listing import listing_of_llvm
-from tessera.lowering.cpu.origin_table import OriginTable
 
 pytestmark = pytest.mark.usefixtures("mlir")
-KERNEL = Span("cell.py", 1, 1, 9, 1)
-MODULE = """module {
-  func.func @f(%a: f32) -> f32 {
-    %b = arith.addf %a, %a : f32 loc("op3"("cell.py":2:5 to :9))
-    %c = arith.mulf %b, %a : f32 loc("op4"("cell.py":2:12 to :20))
-    return %c : f32 loc(unknown)
-  } loc(unknown)
-}"""
 TEXT = r"""; ModuleID = 'm'
 source_filename = "m"
 
@@ -43,8 +34,7 @@ define float @f(float %0) !dbg !3 {
 
 
 def test_lines_are_linked_by_their_debug_metadata():
-    module, table = parse(MODULE), OriginTable(KERNEL)
-    table.number_origins(module)
+    _, table = numbered_origins()
     listing = listing_of_llvm(TEXT, "licm", table)
     assert (listing.level, listing.stage) == ("llvm", "licm")
     assert "!dbg" not in listing.text

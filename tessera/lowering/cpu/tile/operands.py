@@ -80,10 +80,10 @@ class Frame:
 
     def row(self, source: "Source") -> Row:
         """Return the row of `source` here; a source that is used twice is computed once."""
-        found = self._rows.get(id(source))
-        if found is None:
-            found = self._rows[id(source)] = (source, self._located_row(source))  # the source too: it keeps its id
-        return found[1]
+        entry = self._rows.get(id(source))
+        if entry is None:
+            entry = self._rows[id(source)] = (source, self._located_row(source))  # the source too: it keeps its id
+        return entry[1]
 
     def _located_row(self, source: "Source") -> Row:
         """Return a row that is emitted at the source's own location, which is not that of its reader."""
