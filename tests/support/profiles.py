@@ -8,6 +8,8 @@ import numpy as np
 from tessera.core.profile import CYCLES, END, PLACE, RAN, START, WORDS, WORKER
 from tessera.core.work import Work
 from tessera.performance.device_model import Machine
+from tessera.profiling.advice.model import Advice
+from tessera.profiling.advice.rules import RULES
 from tessera.profiling.records import Tiles
 from tessera.profiling.results import Profile
 
@@ -59,3 +61,19 @@ def profile_of(
     seconds = (max(end, default=0.0) * 1e-9 or 1e-9,)
     facts: dict[str, Any] = {"work": made, "plain": seconds, "instrumented": seconds, **changes}
     return Profile("k", "cuda:sm_90a", machine, tiles, **facts)
+
+
+def turns(durations: list[float], units: int = 4, **changes: Any) -> Profile:  # noqa: ANN401 - fields of any type
+    """A profile of tiles that take so many ns, in turns on `units` SMs."""
+    ends = [0.0] * units
+    start: list[float] = []
+    for n, length in enumerate(durations):
+        start.append(ends[n % units])
+        ends[n % units] += length
+    end = [a + length for a, length in zip(start, durations, strict=True)]
+    return profile_of([n % units for n in range(len(durations))], start, end, **changes)
+
+
+def advice_of(profile: Profile) -> dict[str, Advice]:
+    """What each rule says, by its kind."""
+    return {advice.kind: advice for rule in RULES for advice in rule(profile)}

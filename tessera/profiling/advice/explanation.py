@@ -1,9 +1,12 @@
 """Rank what the rules find, and say in a sentence what limits a launch."""
 
+from collections.abc import Callable
 from typing import Final
 
-from tessera.profiling.advice.model import Advice, Evidence, Explanation
+from tessera.profiling.advice.measured_options import checked
+from tessera.profiling.advice.model import Advice, Evidence, Explanation, Measured
 from tessera.profiling.advice.rules import LIMITS, RULES
+from tessera.profiling.origin import Origin
 from tessera.profiling.results import Profile
 
 _UNEXPLAINED: Final = 0.5
@@ -12,19 +15,23 @@ _NOISY: Final = 0.25
 _LIMITS: Final = {"memory": "memory", "compute": "arithmetic"}
 
 
-def explanation(profile: Profile) -> Explanation:
+def explanation(profile: Profile, search: Callable[[Origin | None], Measured | None] = lambda _: None) -> Explanation:
     """Return what limits the longest launch of a profile: advice with numbers, the largest estimated gain first.
 
-    Limits that nothing mends come behind that.  Gains are upper limits, each by itself; what no rule explains is said
+    Limits that nothing mends come after that.  Gains are upper limits, each by itself; what no rule explains is said
     to be unexplained.
+
+    search: returns what a search measured of the profiled kernel: advice that its times contradict becomes a note
     """
     launches = (profile, *profile.next_phases)
     longest = max(launches, key=lambda each: each.wall)
+    measured = search(longest.origin) if len(launches) == 1 else None
     found = [advice.with_origin(longest.origin) for rule in RULES for advice in rule(longest)]
+    found, contradicted = checked(found, measured) if measured is not None else (found, [])
     # A cause that can be mended comes before the remark that the launch is near its limit.
     found.sort(key=lambda advice: (advice.kind in LIMITS, -(advice.gain if advice.gain is not None else -1.0)))
     found += _unexplained(longest, found)
-    notes = list(_notes(longest))
+    notes = [*_notes(longest), *contradicted]
     if len(launches) > 1:
         total = sum(each.wall for each in launches)
         number = launches.index(longest) + 1

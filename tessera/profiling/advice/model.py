@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 
 from tessera.core.program.program import Attribute
 from tessera.profiling.comparison import Comparison, compare
@@ -29,6 +29,24 @@ class Evidence:
         return f"{self.name} {value}{' ' if self.unit else ''}{self.unit}"
 
 
+def options_text(options: Options) -> str:
+    """Return settings in words, `BM=64, stages=3`."""
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+class Measured(Protocol):
+    """Times of variants that a search measured for the profiled kernel and its arguments."""
+
+    def ratio(self, options: Options) -> float | None:
+        """Return a variant's time by that of the profiled values: inf of none that compiles, None where unknown."""
+        ...
+
+    @property
+    def fastest(self) -> Options:
+        """The values of the best configuration that differ from the profiled ones; none where these are the best."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TrialResult:
     """A variant beside the original: its options, and how the two compare."""
@@ -47,7 +65,7 @@ class TrialResult:
         return self.comparison.agrees
 
     def __str__(self) -> str:
-        settings = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        settings = options_text(self.options)
         found = self.comparison
         before, after = (statistics.median(times) * 1e6 for times in (found.original, found.other))
         told = "" if found.clear else ", within the launches' noise"

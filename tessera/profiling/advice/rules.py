@@ -3,13 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import numpy as np
-
 from tessera.core.artifact import Remark
-from tessera.core.schedule.options import SCHEDULE, illegal, targets_of
+from tessera.profiling.advice.balance_rules import edge_tiles, idle_units, imbalance_or_tail
 from tessera.profiling.advice.model import Advice, Evidence, Options
+from tessera.profiling.advice.option_values import first_line, schedule_options, tile_options
 from tessera.profiling.advice.program_rules import scalar_product, strided_lanes, sum_in_memory
-from tessera.profiling.origin import Origin
 from tessera.profiling.results import Profile
 
 _WORTH: Final = 0.05
@@ -20,9 +18,6 @@ _SHORT: Final = 3e-6
 """Seconds of a tile below which what each tile costs by itself counts."""
 _LARGER: Final = 4
 """How much larger tiles are proposed to be."""
-_SLOW_TILE: Final = 1.5
-_MANY_WAVES: Final = 20
-"""Full waves from which on a part of one more costs less than is spoken of."""
 _LOW_OCCUPANCY: Final = 0.25
 _WAITING: Final = 0.3
 _SERIAL: Final = "run one after the other"
@@ -62,7 +57,9 @@ def too_few_groups(profile: Profile) -> Iterator[Advice]:
         "the reduction over groups, would give all of them work."
     )
     evidence = (Evidence("groups", groups, ""), Evidence(f"{profile.machine.unit}s", units, ""))
-    yield Advice("too few groups", text, evidence, 1.0 - groups / units, _lines(profile), _tile_options(profile, 0.5))
+    yield Advice(
+        "too few groups", text, evidence, 1.0 - groups / units, first_line(profile), tile_options(profile, 0.5)
+    )
 
 
 def tiny_groups(profile: Profile) -> Iterator[Advice]:
@@ -84,64 +81,7 @@ def tiny_groups(profile: Profile) -> Iterator[Advice]:
         Evidence("groups", groups, ""), Evidence("time of a group", each * 1e9, "ns"),
         Evidence("its work at the machine's rates", needed * 1e9, "ns"),
     )  # fmt: skip
-    yield Advice("tiny groups", text, evidence, gain, _lines(profile), _tile_options(profile, _LARGER))
-
-
-def imbalance_or_tail(profile: Profile) -> Iterator[Advice]:
-    """Units that wait at the end: for a slow tile, or because the last wave does not fill them."""
-    tiles, span = profile.tiles, profile.span
-    if profile.every > 1 or not span or profile.work.groups < profile.machine.units:
-        return
-    ends = [float(tiles.end[tiles.unit == unit].max()) for unit in profile.busy]
-    ends += [0.0] * (profile.machine.units - len(ends))
-    idle = sum(span - end for end in ends) / (span * profile.machine.units)
-    if idle < _WORTH:
-        return
-    duration = tiles.duration
-    last, median = int(np.argmax(tiles.end)), float(np.median(duration))
-    slowest, ratio = int(np.argmax(duration)), float(duration.max()) / max(median, 1e-9)
-    waited = Evidence("idle at the end", idle, "%")
-    if float(duration[last]) > _SLOW_TILE * median:
-        counted = (profile.work.flops, profile.work.read + profile.work.written)
-        spread = max(float(part.max()) / max(float(np.median(part)), 1e-9) for part in counted)
-        why = (
-            f"it has {spread:.1f} times the median's work: begin the large ones first, or divide them"
-            if spread > _SLOW_TILE
-            else "its counted work is that of the others: look at what its elements make it do, or what else ran there"
-        )
-        text = (
-            f"Tile {int(tiles.group[slowest])} takes {ratio:.1f} times the median tile, and {idle:.0%} of the units' "
-            f"time passes in waiting for the last ones; {why}. Smaller tiles even it out."
-        )
-        evidence = (waited, Evidence("slowest tile", float(duration.max()) / 1e3, "µs"),
-                    Evidence("median tile", median / 1e3, "µs"))  # fmt: skip
-        yield Advice("imbalance", text, evidence, idle, _lines(profile), _tile_options(profile, 0.5))
-        return
-    yield _waiting_for_each_other(profile, idle, ends)
-
-
-def _waiting_for_each_other(profile: Profile, idle: float, ends: list[float]) -> Advice:
-    """Return the advice on units that end apart although no tile is slow: a tail of waves, or uneven shares."""
-    waited, plan = Evidence("idle at the end", idle, "%"), profile.plan
-    slots = plan.tiles.slots if plan is not None else profile.machine.units
-    groups, unit = profile.work.groups, profile.machine.unit
-    full, left = divmod(groups, slots)
-    # What a last wave that is not full leaves idle; units that wait for longer wait for something else.
-    tail = (slots - left) / (slots * (full + 1))
-    if left and full < _MANY_WAVES and idle <= tail + _WORTH:
-        text = (
-            f"{groups:,} groups on {slots} slots are {full} full wave{'' if full == 1 else 's'} and one of {left}: "
-            f"{idle:.0%} of the units' time passes in waiting for that tail. "
-            "Tiles of half the size make the last wave shorter."
-        )
-        evidence = (waited, Evidence("groups", groups, ""), Evidence("slots", slots, ""))
-        return Advice("tail effect", text, evidence, idle, _lines(profile), _tile_options(profile, 0.5))
-    used, spread = len(profile.busy), (max(ends) - min(ends)) / 1e3
-    text = (
-        f"{used} of {profile.machine.units} {unit}s ran tiles, and they ended {spread:,.1f} µs apart, though tiles are "
-        f"alike: {idle:.0%} of the units' time passed in waiting. Other work on the machine does that; measure again."
-    )
-    return Advice("uneven units", text, (waited, Evidence("apart", spread, "µs")), idle)
+    yield Advice("tiny groups", text, evidence, gain, first_line(profile), tile_options(profile, _LARGER))
 
 
 def low_occupancy(profile: Profile) -> Iterator[Advice]:
@@ -160,7 +100,7 @@ def low_occupancy(profile: Profile) -> Iterator[Advice]:
     evidence = (Evidence("occupancy", full.fraction, "%"), Evidence("blocks of a multiprocessor", full.blocks, ""))
     names = {"shared memory": ("stages",), "registers": ("num_warps",), "warps": ("num_warps",), "blocks": ()}
     wanted = [name for cause in full.limited_by for name in names.get(cause, ())]
-    yield Advice("low occupancy", text, evidence, gain, _lines(profile), tuple(_schedule_options(profile, wanted)))
+    yield Advice("low occupancy", text, evidence, gain, first_line(profile), tuple(schedule_options(profile, wanted)))
 
 
 def spills(profile: Profile) -> Iterator[Advice]:
@@ -176,7 +116,7 @@ def spills(profile: Profile) -> Iterator[Advice]:
         "Smaller tiles, or other numbers of warps, need fewer registers a lane."
     )
     evidence = (Evidence("spilled by a lane", spilled, "bytes"), Evidence("registers", profile.registers or 0, ""))
-    yield Advice("spills", text, evidence, gain, _lines(profile), tuple(_schedule_options(profile, ["num_warps"])))
+    yield Advice("spills", text, evidence, gain, first_line(profile), tuple(schedule_options(profile, ["num_warps"])))
 
 
 def waiting_for_loads(profile: Profile) -> Iterator[Advice]:
@@ -186,8 +126,8 @@ def waiting_for_loads(profile: Profile) -> Iterator[Advice]:
         return
     text = f"Tiles wait for loads {share:.0%} of their time: more stages load further ahead."
     evidence = (Evidence("waiting for loads", share, "%"),)
-    options = tuple(_schedule_options(profile, ["stages"]))
-    yield Advice("load latency", text, evidence, share, _lines(profile), options)
+    options = tuple(schedule_options(profile, ["stages"]))
+    yield Advice("load latency", text, evidence, share, first_line(profile), options)
 
 
 def reread(profile: Profile) -> Iterator[Advice]:
@@ -207,7 +147,7 @@ def reread(profile: Profile) -> Iterator[Advice]:
     )
     asked = Evidence("asked for", work.requested_bytes / 1e6, "MB")
     least = Evidence("least", work.least_bytes / 1e6, "MB")
-    yield Advice("repeated reads", text, (asked, least), gain, _lines(profile), _tile_options(profile, 2))
+    yield Advice("repeated reads", text, (asked, least), gain, first_line(profile), tile_options(profile, 2))
 
 
 def packing(profile: Profile) -> Iterator[Advice]:
@@ -236,10 +176,10 @@ def packing(profile: Profile) -> Iterator[Advice]:
         Evidence("packed", asked / 1e6, "MB"), Evidence("read at least", work.least_read / 1e6, "MB"),
         Evidence("multiply-adds for each packed element", uses, ""),
     )  # fmt: skip
-    larger = _tile_options(profile, 2)
+    larger = tile_options(profile, 2)
     together: Options = {name: value for option in larger for name, value in option.items()}
     options = (together, *larger) if len(larger) > 1 else larger
-    yield Advice("packing", text, evidence, gain, _lines(profile), options)
+    yield Advice("packing", text, evidence, gain, first_line(profile), options)
 
 
 def _packs(profile: Profile) -> bool:
@@ -285,8 +225,9 @@ def at_the_limit(profile: Profile) -> Iterator[Advice]:
 LIMITS: Final = ("memory-bound", "compute-bound")
 """Kinds of advice that name no cause to mend, only what cannot be mended."""
 RULES: Final[tuple[Callable[[Profile], Iterator[Advice]], ...]] = (
-    serial_loop, too_few_groups, tiny_groups, imbalance_or_tail, low_occupancy, spills, waiting_for_loads, reread,
-    packing, launch_cost, at_the_limit, strided_lanes, scalar_product, sum_in_memory, compiler_remarks,
+    serial_loop, too_few_groups, tiny_groups, idle_units, edge_tiles, imbalance_or_tail, low_occupancy, spills,
+    waiting_for_loads, reread, packing, launch_cost, at_the_limit, strided_lanes, scalar_product, sum_in_memory,
+    compiler_remarks,
 )  # fmt: skip
 
 
@@ -295,52 +236,3 @@ def _remarks(profile: Profile, *, serial: bool) -> Iterator[Remark]:
         for remark in profile.origin.compiled.artifact.remarks:
             if (_SERIAL in remark.text) is serial:
                 yield remark
-
-
-def _lines(profile: Profile) -> tuple[int, ...]:
-    """Return the line that the groups come from: the first of the kernel's that does any work."""
-    return profile.plan.lines[:1] if profile.plan is not None else ()
-
-
-def _tile_options(profile: Profile, factor: float) -> tuple[Options, ...]:
-    """Return values of the kernel's own parameters that make groups `factor` times as large.
-
-    A parameter is known as the size of a tile where its value is that of a step of the grid.
-    """
-    origin = profile.origin
-    if origin is None:
-        return ()
-    found: list[Options] = []
-    steps = {axis.step for axis in profile.axes if axis.step > 1}
-    for name, value in _parameters(origin).items():
-        if value in steps and (changed := round(value * factor)) >= 1:
-            found.append({name: changed})
-    return tuple(found)
-
-
-def _parameters(origin: Origin) -> dict[str, int]:
-    """Return the whole numbers that a kernel was specialized for: its tuning parameters, by name."""
-    options = origin.kernel.options
-    known = {**{name: values[0] for name, values in (options.space or {}).items()}, **options.constants}
-    names = origin.kernel.function.__globals__ if hasattr(origin.kernel.function, "__globals__") else {}
-    for name in origin.kernel.function.__code__.co_names if hasattr(origin.kernel.function, "__code__") else ():
-        if name not in known and isinstance(names.get(name), int):
-            known[name] = names[name]
-    return {name: value for name, value in known.items() if type(value) is int}
-
-
-def _schedule_options(profile: Profile, names: list[str]) -> Iterator[Options]:
-    """Yield the next smaller and larger legal values of schedule options that the target reads."""
-    plan, origin = profile.plan, profile.origin
-    if plan is None or origin is None:
-        return
-    target = origin.compiled.target.name
-    for name in names:
-        if target not in targets_of(name):
-            continue
-        now = getattr(plan.schedule, name, 0) if plan.schedule is not None else 0
-        legal = [value for value in SCHEDULE[name].legal if not isinstance(value, bool)]
-        around = [max((v for v in legal if v < now), default=0), min((v for v in legal if v > now), default=0)]
-        for value in around:
-            if value and not illegal(name, value, target):
-                yield {name: value}

@@ -7,8 +7,9 @@ from html import escape
 from typing import Final
 
 from tessera.profiling.advice.explanation import explanation
-from tessera.profiling.advice.model import Advice, Explanation
+from tessera.profiling.advice.model import Advice, Explanation, options_text
 from tessera.profiling.results import Profile
+from tessera.tuning.measured_variants import measured_variants
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.subjects import profiled
 from tessera.viz.base.view import Send, View
@@ -42,6 +43,8 @@ class AdviceModel:
 def explain(profile: Profile) -> "AdviceView":
     """Say what limits a launch, ranked by what mending it should gain, with the numbers it stands on and the lines.
 
+    Where a search on disk measured what an advice proposes, its times decide.
+
     Raises NothingToShow for what is no profile.
     """
     profiled(profile, "explain")
@@ -54,7 +57,7 @@ class AdviceView(View[AdviceModel]):
     kind = "advice"
 
     def __init__(self, profile: Profile) -> None:
-        self.explanation: Final[Explanation] = explanation(profile)
+        self.explanation: Final[Explanation] = explanation(profile, measured_variants)
         self._worker: Final = ThreadPoolExecutor(1, "tessera-trial")  # one at a time: they would disturb each other
         rows = tuple(map(_row, self.explanation.advice))
         super().__init__(
@@ -128,7 +131,7 @@ class AdviceView(View[AdviceModel]):
 
 
 def _row(advice: Advice) -> AdviceRow:
-    options = tuple(", ".join(f"{name}={value}" for name, value in each.items()) for each in advice.options)
+    options = tuple(map(options_text, advice.options))
     return AdviceRow(advice.kind, advice.text, tuple(map(str, advice.evidence)), advice.gain, advice.lines, options)
 
 

@@ -5,97 +5,48 @@ import dataclasses
 import numpy as np
 import pytest
 
-from support.profiles import MACHINE, profile_of, work
+from support.profiles import MACHINE, advice_of, turns, work
 from tessera.core.work import Dot
 from tessera.lowering.cpu.tile import blocking
 from tessera.profiling.advice import rules
-from tessera.profiling.advice.model import Advice
-from tessera.profiling.results import Profile
-
-
-def found(profile: Profile) -> dict[str, Advice]:
-    return {advice.kind: advice for rule in rules.RULES for advice in rule(profile)}
-
-
-def launch(durations: list[float], units: int = 4, **changes: object) -> Profile:
-    """Tiles in turns on `units` SMs."""
-    ends = [0.0] * units
-    start: list[float] = []
-    for n, length in enumerate(durations):
-        start.append(ends[n % units])
-        ends[n % units] += length
-    end = [a + length for a, length in zip(start, durations, strict=True)]
-    return profile_of([n % units for n in range(len(durations))], start, end, **changes)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_balanced_launch_has_nothing_to_mend():
     seconds = (1.25e-6,)
-    assert set(found(launch([1000.0] * 8, plain=seconds, instrumented=seconds))) == {"memory-bound"}
-
-
-def test_the_tail_of_waves_is_idle_time():
-    advice = found(launch([1e5] * 5))["tail effect"]
-    assert advice.gain == pytest.approx(3 / 8)
-    assert "1 full wave and one of 1" in advice.text
-    assert "idle at the end 38%" in map(str, advice.evidence)
-
-
-def test_one_slow_tile_is_imbalance_and_its_work_is_named():
-    durations = [1e5] * 7 + [8e5]
-    made = work(8)
-    slow = launch(durations, work=made)
-    assert "its counted work is that of the others" in found(slow)["imbalance"].text
-    made.flops[7] = 8000.0
-    advice = found(slow)["imbalance"]
-    assert "it has 8.0 times the median's work" in advice.text
-    assert advice.gain == pytest.approx((3 * 7e5) / (4 * 9e5))
-    assert "tail effect" not in found(slow)
-
-
-def test_units_that_are_late_without_a_slow_tile():
-    late = profile_of([0, 1, 2, 3] * 25, [1e5 * (n // 4) + (3e6 if n % 4 == 3 else 0.0) for n in range(100)],
-                      [1e5 * (n // 4) + 1e5 + (3e6 if n % 4 == 3 else 0.0) for n in range(100)])  # fmt: skip
-    assert found(late)["uneven units"].gain == pytest.approx(3 * 3e6 / (4 * 5.5e6))
-
-
-def test_a_unit_that_stands_still_is_no_tail():
-    # All but one of 35 tiles ran on one of two units: the last wave, of one tile, has little to do with that.
-    still = profile_of([0] * 34 + [1], [1e5 * n for n in range(34)] + [0.0], [1e5 * (n + 1) for n in range(34)] + [1e5])
-    assert "tail effect" not in found(still)
-    assert "uneven units" in found(still)
+    assert set(advice_of(turns([1000.0] * 8, plain=seconds, instrumented=seconds))) == {"memory-bound"}
 
 
 def test_few_groups_leave_units_without_work():
-    advice = found(launch([1e5]))["too few groups"]
+    advice = advice_of(turns([1e5]))["too few groups"]
     assert advice.gain == 0.75
     assert "1 group for 4 SMs" in advice.text
 
 
 def test_tiny_groups_cost_more_than_their_work():
     made = dataclasses.replace(work(400), least_read=1e5, by_kind={"f32": 1e3})
-    advice = found(launch([500.0] * 400, work=made))["tiny groups"]
+    advice = advice_of(turns([500.0] * 400, work=made))["tiny groups"]
     assert advice.gain == pytest.approx(0.75 * (1 - 1e-7 / 5e-5), rel=1e-3)
     assert "400 groups of 500 ns each, of which their work needs 1 ns" in advice.text
 
 
 def test_a_launch_near_a_roof_is_bound_by_it():
     seconds = (1.25e-6,)
-    memory = found(launch([1000.0] * 8, plain=seconds))["memory-bound"]
+    memory = advice_of(turns([1000.0] * 8, plain=seconds))["memory-bound"]
     assert memory.gain == pytest.approx(0.2)
     made = dataclasses.replace(work(8), by_kind={"f32": 1e8})
-    compute = found(launch([1000.0] * 8, plain=(1.25e-5,), work=made))["compute-bound"]
+    compute = advice_of(turns([1000.0] * 8, plain=(1.25e-5,), work=made))["compute-bound"]
     assert compute.gain == pytest.approx(0.2)
 
 
 def test_repeated_reads_and_waiting_for_loads():
     made = dataclasses.replace(work(8), read=work(8).read * 1e4)
-    advice = found(launch([1e5] * 8, phases={"load": [5e4] * 8}, work=made))
+    advice = advice_of(turns([1e5] * 8, phases={"load": [5e4] * 8}, work=made))
     assert advice["repeated reads"].gain is not None
     assert advice["load latency"].gain == pytest.approx(0.5)
 
 
 def test_a_launch_that_is_mostly_launching():
-    advice = found(launch([1000.0] * 8, plain=(1e-5,), instrumented=(1e-5,)))["launch overhead"]
+    advice = advice_of(turns([1000.0] * 8, plain=(1e-5,), instrumented=(1e-5,)))["launch overhead"]
     assert advice.gain == pytest.approx(0.8)
 
 
@@ -109,9 +60,9 @@ def test_small_tiles_on_a_cpu_pack_more_than_they_multiply():
         work(64), dots=(product,), by_kind={"dot f32": 2.0 * 1024**3}, least_read=8e6, read=np.full(64, 1e9)
     )
     cores = dataclasses.replace(MACHINE, on_gpu=False, cache_bandwidth=2e11)
-    advice = found(launch([1e7] * 64, work=made, machine=cores, plain=(1e-2,)))["packing"]
+    advice = advice_of(turns([1e7] * 64, work=made, machine=cores, plain=(1e-2,)))["packing"]
     packed = 1024**3 / 32**3 * product.operand_bytes
     assert advice.gain == pytest.approx(2 * (packed - 8e6) / 2e11 / 1e-2)
     assert "an element is copied for every 16 multiply-adds; with tiles twice as large, for every 32" in advice.text
-    assert "repeated reads" not in found(launch([1e7] * 64, work=made, machine=cores, plain=(1e-2,)))
-    assert "packing" not in found(launch([1e7] * 64, work=made, plain=(1e-2,)))  # a GPU multiplies what it loads
+    assert "repeated reads" not in advice_of(turns([1e7] * 64, work=made, machine=cores, plain=(1e-2,)))
+    assert "packing" not in advice_of(turns([1e7] * 64, work=made, plain=(1e-2,)))  # a GPU multiplies what it loads
