@@ -3,6 +3,7 @@
 Ten kernels.  Each is searched anew; then every configuration that compiles, those that the search left out included, is
 timed in turns, and the search's choice is timed against the fastest of them and against the default, round by round.
 `choice / best` is what the choice costs (1.00: nothing could be better), `default / choice` what the search gained.
+The last line says how far measured times are from predictions, which views repeat beside every predicted time.
 Give the configurations of a few microseconds little weight on a machine that does other things, too.
 """
 
@@ -127,6 +128,8 @@ class Row:
     cost: float
     gain: float
     notes: list[str] = field(default_factory=list[str])
+    errors: list[float] = field(default_factory=list[float])
+    """The shortest time of each configuration by the time that the cost model predicts for it."""
 
 
 def cases(gpu: bool) -> list[Case]:
@@ -249,9 +252,11 @@ def measure(case: Case, kernel: Kernel, values: tuple[object, ...], rounds: int)
 
     by_key = {config_key(trial.config): trial for trial in found.trials}
     left = sum(trial.status in (PRUNED, SKIPPED) for trial in found.trials)
+    errors = [min(times[key]) / predicted for key in times if (predicted := by_key[key].predicted)]
     return Row(
         case.name, len(found.trials), left, first[0], seconds, found.config, by_key[best], ratio(chosen, best),
         ratio(config_key(found.own.config), chosen), list(filter(None, [found.calibration.told, *found.notes])),
+        errors,
     )  # fmt: skip
 
 
@@ -274,6 +279,7 @@ def main() -> None:
 
     print("kernel        configs  left out  first s  search s  choice/best  default/choice  choice")
     costs: list[float] = []
+    errors: list[list[float]] = []
     with tempfile.TemporaryDirectory() as folder, overridden(cache_dir=Path(folder)):
         module = tessera.compile_source(SOURCE.replace("{dtype}", dtype))
         for case in cases(given.gpu):
@@ -281,6 +287,7 @@ def main() -> None:
                 continue
             row = measure(case, getattr(module, case.kernel), arguments(case, dtype, put), given.rounds)
             costs.append(row.cost)
+            errors.append(row.errors)
             print(
                 f"{row.name:<12} {row.configurations:>8} {row.pruned:>9} {row.first:>8.2f} {row.seconds:>9.1f} "
                 f"{row.cost:>12.3f} {row.gain:>15.3f}  {show(row.choice)}"
@@ -289,6 +296,10 @@ def main() -> None:
             for note in row.notes:
                 print(f"             {note}")
     print(f"worst choice/best: {max(costs):.3f}")
+    medians = [statistics.median(each) for each in errors if each]
+    low, *_, high = statistics.quantiles([ratio for each in errors for ratio in each], n=10)
+    print(f"measured/predicted: kernels {min(medians):.2f} to {max(medians):.2f}, {statistics.median(medians):.2f} in "
+          f"the median; eight of ten configurations {low:.2f} to {high:.2f}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -38,6 +38,37 @@ class Prediction:
         return max(self.parts, key=lambda name: self.parts[name])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelError:
+    """How many times the predicted time launches take: per kernel the median of its configurations.
+
+    least, median, most: of the kernels; kernels: how many; machine: where, and when
+    """
+
+    least: float
+    median: float
+    most: float
+    kernels: int
+    machine: str
+
+    @property
+    def told(self) -> str:
+        """The error in words."""
+        return (
+            f"measured times are {self.median:.2g} times the predicted ones in the median of {self.kernels} kernels, "
+            f"{self.least:.2g} to {self.most:.2g} times ({self.machine})"
+        )
+
+
+def model_error(*, on_gpu: bool) -> ModelError:
+    """Return how far predictions are from measured times.  Source: `benchmarks/tuning.py`."""
+    return _ON_GPU if on_gpu else _ON_CPU
+
+
+_ON_GPU: Final = ModelError(least=0.6, median=1.4, most=19.0, kernels=10, machine="H200, 2026-11-30")
+_ON_CPU: Final = ModelError(least=0.48, median=1.7, most=3.6, kernels=10, machine="two cores of Zen 4, 2026-11-30")
+
+
 def predict(work: Work, machine: Machine, lanes: int = 0) -> Prediction:
     """Return the time of a launch: the slowest of memory, cache and arithmetic, then what every step and launch costs.
 

@@ -111,16 +111,18 @@ def _by_name(kernel: Kernel, expect: object, outputs: Mapping[str, Numbers]) -> 
 
 def _is_only_output(elements: Sequence[object], outputs: Mapping[str, Numbers]) -> bool:
     """Return whether a sequence holds the array of the only output, rather than its numbers."""
-    shapes = [output.shape for output in outputs.values()]
-    return len(elements) == 1 and is_array(elements[0]) and shapes == [np.shape(cast("ArrayLike", elements[0]))]
+    if len(elements) != 1 or not is_array(elements[0]):
+        return False
+    return [output.shape for output in outputs.values()] == [np.shape(_on_host(elements[0]))]
 
 
 def _fitting(name: str, expected: object, output: Numbers) -> Numbers:
+    expected = _on_host(expected)
     try:
         array = np.asarray(expected)
         shaped = np.broadcast_to(array, output.shape)
     except ValueError as error:
-        shape = "x".join(map(str, np.shape(cast("ArrayLike", expected)))) or "a number"
+        shape = "x".join(map(str, np.shape(expected))) or "a number"
         expected_shape = "x".join(map(str, output.shape)) or "a number"
         raise BadExpectation(f"expect= of {name} is {shape}, and {name} is {expected_shape}", hint=_HINT) from error
     if array.dtype.kind in "OSU":
@@ -128,6 +130,12 @@ def _fitting(name: str, expected: object, output: Numbers) -> Numbers:
     if array.dtype.kind == "c" and output.dtype.kind != "c":
         raise BadExpectation(f"expect= of {name} is complex, and {name} is {output.dtype}", hint=_HINT)
     return shaped
+
+
+def _on_host(expected: object) -> ArrayLike:
+    """Return a copy in the host's memory of another library's array, such as a tensor on a GPU; others as they are."""
+    library = is_array(expected) and type(expected) is not np.ndarray
+    return cast("ArrayLike", _host_copies([expected])[0] if library else expected)
 
 
 def _host_copies(values: Sequence[object]) -> list[object]:

@@ -32,7 +32,7 @@ def added(x: f32[n], y: mut f32[n]):
 x, y = np.ones(4096, np.float32), np.zeros(4096, np.float32)
 p = tessera.profile(tessera.compile_source(SOURCE).added)(x, y)
 advice = Advice("tiny groups", "larger", (Evidence("groups", 256, ""),), 0.5, (6,), ({"STEP": 64},), p.origin)
-advice_view.explanation = lambda _: advice_view.Explanation("verdict", (advice,), ())
+advice_view.explanation = lambda *_: advice_view.Explanation("verdict", (advice,), ())
 """
 
 

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tessera
+from support.fake_cuda import FakeDriver, install
 from tessera.core.errors.catalog import BadExpectation
 from tessera.kernels.kernel import Kernel
 from tessera.profiling.expected import wrong_outputs
@@ -134,3 +135,16 @@ def test_profiles_say_whether_results_are_right():
     assert right.wrong == ()
     assert dict(right.rows())["results"] == "as expected"
     assert tessera.profile(kernel)(x, np.zeros_like(x)).wrong is None
+
+
+def test_arrays_on_a_gpu_are_compared(monkeypatch: pytest.MonkeyPatch):
+    fake = install(monkeypatch, FakeDriver())
+    x, y = np.arange(8, dtype=np.float32), np.full(8, 9.0, np.float32)
+    right = np.roll(x, 1)
+    right[0] = 9.0
+    assert wrong_outputs(SHIFTED, (x, y), fake.device_array(right)) == ()
+    assert wrong_outputs(SHIFTED, (x, y), [fake.device_array(right)]) == ()
+    (wrong,) = wrong_outputs(SHIFTED, (x, y), lambda x, y: fake.device_array(x))
+    assert (wrong.index, wrong.value, wrong.expected) == ((0,), 9.0, 0.0)
+    with pytest.raises(BadExpectation, match="expect= of y is 3, and y is 8"):
+        wrong_outputs(SHIFTED, (x, y), fake.device_array(right[:3].copy()))

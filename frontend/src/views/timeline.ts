@@ -31,8 +31,8 @@ function mount(root: HTMLElement, data: Payload, context: Context) {
     const phases = Object.keys(launch.measured?.phases ?? {});
     const told = [
       launch.told,
-      launch.predicted ? `predicted ${time(launch.predicted_span)}` : "",
-      launch.measured && launch.predicted && launch.predicted_span ? `${(launch.span / launch.predicted_span).toPrecision(2)}x` : "",
+      launch.predicted ? `tiles predicted ${time(launch.predicted_span)}` : "",
+      launch.measured && launch.predicted && launch.predicted_span ? `${(launch.span / launch.predicted_span).toPrecision(2)} times that was measured` : "",
     ].filter(Boolean);
     const words = "recorded: from the start of the first tile to the end of the last one; median: of launches of the kernel that writes no records";
     body.replaceChildren(

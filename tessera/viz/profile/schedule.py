@@ -13,6 +13,7 @@ from tessera.core.program.arguments import ArrayArgument
 from tessera.core.work import Work
 from tessera.kernels.kernel import Configured, Kernel
 from tessera.kernels.like_last_call import arguments_like_last_call
+from tessera.performance.cost_model import model_error
 from tessera.performance.device_model import Machine, this_machine
 from tessera.performance.launch_shape import bound_extents, launch_shape
 from tessera.performance.reference_machines import reference_machine
@@ -168,7 +169,8 @@ def _launch(title: str, plan: LaunchPlan, machine: Machine) -> LaunchModel:
     counts = [int((tiles.unit == number).sum()) for number in range(machine.units)]
     waves = tiles.waves
     figures = [
-        ("predicted", f"{duration_text(plan.prediction.seconds)}, most of it {plan.prediction.bound}"),
+        ("predicted", f"{duration_text(plan.prediction.seconds)} per launch, most of it {plan.prediction.bound}"),
+        ("error of predictions", model_error(on_gpu=machine.on_gpu).told),
         ("slots", f"{tiles.slots:,}: {plan.per_unit} on each of {counted(machine.units, machine.unit)}"),
         ("waves", f"{len(waves):,}, the last one {waves[-1].groups} of {waves[-1].slots} slots" if waves else "none"),
         ("idle", f"{tiles.idle:.1%} of the slots' time"),

@@ -66,7 +66,7 @@ def test_a_trial_tells_its_progress_and_its_result(tmp_path: Path, monkeypatch: 
         found: Profile = tessera.profile(tessera.compile_source(SOURCE).added)(x, y)
         advice = Advice("tiny groups", "larger", (Evidence("groups", 64, ""),), 0.5, (), ({"STEP": 64},), found.origin)
         made = advice_view.Explanation("verdict", (advice,), ())
-        monkeypatch.setattr(advice_view, "explanation", lambda _: made)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        monkeypatch.setattr(advice_view, "explanation", lambda *_: made)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         heard = answers(explain(found), {"type": "try", "advice": 0, "option": 0})
     assert [said["type"] for said in heard] == ["progress"] * (len(heard) - 1) + ["tried"]
     assert heard[-1]["agrees"] is True

@@ -34,6 +34,7 @@ def test_waves_account_for_all_groups(views: dict[str, ScheduleView]):
         assert launch.predicted is not None
         assert sorted(set(launch.predicted.group.tolist())) == list(range(256))
         assert launch.measured is None
+        assert "times the predicted ones in the median of 10 kernels" in dict(launch.figures)["error of predictions"]
     assert sum(wave.groups for wave in views["cuda:sm_90a"].data.launch.waves) == 256
 
 
