@@ -91,6 +91,7 @@ def test_advice_never_contradicts_the_log_of_trials(name: str):
         if (best.median or 0.0) < 0.9 * own.median:
             (other,) = (advice for advice in told.advice if advice.kind == "other values")
             assert {**measured.own, **other.options[0]} == best.config
+            assert other.origin is profile.origin
 
 
 def test_only_a_search_of_such_arguments_counts():

@@ -67,7 +67,7 @@ function mount(root: HTMLElement, data: Payload, context: Context) {
     const took = heat.duration.data[tile];
     if (Number.isNaN(took)) parts.push("no record");
     else parts.push(time(took), `${(took / Math.max(1e-9, heat.median)).toFixed(2)} times the median`, `began as #${heat.order.data[tile]} at ${time(heat.start.data[tile])} on ${heat.unit_name} ${heat.unit.data[tile]}`);
-    if (heat.predicted) parts.push(`predicted ${time(heat.predicted.data[tile])}${took > 0 ? `, ${(took / Math.max(1e-9, heat.predicted.data[tile])).toPrecision(2)} times that was measured` : ""}`);
+    if (heat.predicted) parts.push(`predicted ${time(heat.predicted.data[tile])}${took > 0 ? `, measured ${(took / Math.max(1e-9, heat.predicted.data[tile])).toPrecision(2)} times that` : ""}`);
     return parts.join("; ");
   };
 

@@ -32,7 +32,7 @@ function mount(root: HTMLElement, data: Payload, context: Context) {
     const told = [
       launch.told,
       launch.predicted ? `tiles predicted ${time(launch.predicted_span)}` : "",
-      launch.measured && launch.predicted && launch.predicted_span ? `${(launch.span / launch.predicted_span).toPrecision(2)} times that was measured` : "",
+      launch.measured && launch.predicted && launch.predicted_span ? `measured ${(launch.span / launch.predicted_span).toPrecision(2)} times that` : "",
     ].filter(Boolean);
     const words = "recorded: from the start of the first tile to the end of the last one; median: of launches of the kernel that writes no records";
     body.replaceChildren(

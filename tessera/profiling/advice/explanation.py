@@ -26,10 +26,11 @@ def explanation(profile: Profile, search: Callable[[Origin | None], Measured | N
     launches = (profile, *profile.next_phases)
     longest = max(launches, key=lambda each: each.wall)
     measured = search(longest.origin) if len(launches) == 1 else None
-    found = [advice.with_origin(longest.origin) for rule in RULES for advice in rule(longest)]
-    found, contradicted = checked(found, measured) if measured is not None else (found, [])
+    found = [advice for rule in RULES for advice in rule(longest)]
     # A cause that can be mended comes before the remark that the launch is near its limit.
     found.sort(key=lambda advice: (advice.kind in LIMITS, -(advice.gain if advice.gain is not None else -1.0)))
+    found, contradicted = checked(found, measured) if measured is not None else (found, [])
+    found = [advice.with_origin(longest.origin) for advice in found]
     found += _unexplained(longest, found)
     notes = [*_notes(longest), *contradicted]
     if len(launches) > 1:

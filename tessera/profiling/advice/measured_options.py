@@ -14,27 +14,43 @@ _NOISE: Final = 0.02
 def checked(advice: Sequence[Advice], measured: Measured) -> tuple[list[Advice], list[str]]:
     """Return the advice that a search does not contradict, with its times, and notes on what it does contradict.
 
-    The fastest values of the search are an advice of their own, where they are not the profiled ones.
+    The fastest values of the search are an advice of their own, where they are not the profiled ones: the first, as
+    they were measured.
     """
     kept: list[Advice] = []
     notes: list[str] = []
     for each in advice:
-        ratios = [(options, measured.ratio(options)) for options in each.options]
-        slower = [(options, ratio) for options, ratio in ratios if ratio is not None and ratio >= 1.0 - _NOISE]
-        if not slower:
+        refuted = {number: told for number, options in enumerate(each.options) if (told := _refuted(options, measured))}
+        hopeful = tuple(options for number, options in enumerate(each.options) if number not in refuted)
+        told = "; ".join(refuted.values())
+        if not refuted:
             kept.append(each)
-            continue
-        told = "; ".join(f"{options_text(options)} {_in_words(ratio)}" for options, ratio in slower)
-        hopeful = tuple(options for options, ratio in ratios if ratio is None or ratio < 1.0 - _NOISE)
-        if hopeful:
+        elif hopeful:
             kept.append(replace(each, text=f"{each.text} A search measured {told}.", options=hopeful))
         else:
             notes.append(f"{each.kind} is no advice here: a search measured {told}")
     fastest = measured.fastest
     ratio = measured.ratio(fastest) if fastest else None
     if ratio is not None and ratio < 1.0 - _NOISE:
-        kept.append(_tuned(fastest, ratio, kept))
+        kept.insert(0, _tuned(fastest, ratio, kept))
     return kept, notes
+
+
+def _refuted(options: Options, measured: Measured) -> str:
+    """Return why a search refutes options: their time, or a fastest value on the other side of the profiled one."""
+    ratio = measured.ratio(options)
+    if ratio is not None:
+        return "" if ratio < 1.0 - _NOISE else f"{options_text(options)} {_in_words(ratio)}"
+    fastest = measured.fastest
+    against = {name: fastest[name] for name in options if name in fastest and _opposite(name, options, measured)}
+    return f"{options_text(against)} as the fastest" if against else ""
+
+
+def _opposite(name: str, options: Options, measured: Measured) -> bool:
+    proposed, own, fastest = options[name], measured.own.get(name), measured.fastest[name]
+    if not (isinstance(proposed, int) and isinstance(own, int) and isinstance(fastest, int)):
+        return False
+    return (proposed - own) * (fastest - own) < 0
 
 
 def _tuned(fastest: Options, ratio: float, advice: Sequence[Advice]) -> Advice:

@@ -42,6 +42,11 @@ class Measured(Protocol):
         ...
 
     @property
+    def own(self) -> Options:
+        """The profiled values of what was searched."""
+        ...
+
+    @property
     def fastest(self) -> Options:
         """The values of the best configuration that differ from the profiled ones; none where these are the best."""
         ...

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -19,6 +19,7 @@ class Times:
 
     ratios: Mapping[Attribute, float]
     fastest: Options
+    own: Options = field(default_factory=lambda: {"B": 16})
 
     def ratio(self, options: Options) -> float | None:
         return self.ratios.get(options["B"])
@@ -43,12 +44,21 @@ def test_one_of_several_options_may_be_slower():
 
 def test_what_a_search_found_fastest_is_an_advice():
     kept, _ = checked([proposing(64)], Times({64: 0.9, 4: 0.75}, {"B": 4}))
-    assert [each.kind for each in kept] == ["tiny groups", "other values"]
-    assert kept[1].options == ({"B": 4},)
-    assert kept[1].gain == pytest.approx(0.25)
-    assert kept[1].lines == (3,)
+    assert [each.kind for each in kept] == ["other values", "tiny groups"]
+    assert kept[0].options == ({"B": 4},)
+    assert kept[0].gain == pytest.approx(0.25)
+    assert kept[0].lines == (3,)
     assert checked([], Times({4: 0.99}, {"B": 4})) == ([], []), "as fast as these"
     assert checked([], Times({}, {"B": 4})) == ([], []), "not measured"
+
+
+def test_larger_values_are_no_advice_where_smaller_ones_were_fastest():
+    kept, notes = checked([proposing(64)], Times({4: 0.75}, {"B": 4}))
+    assert [each.kind for each in kept] == ["other values"]
+    assert notes == ["tiny groups is no advice here: a search measured B=4 as the fastest"]
+    kept, notes = checked([proposing(64)], Times({32: 0.75}, {"B": 32}))
+    assert [each.kind for each in kept] == ["other values", "tiny groups"]
+    assert notes == []
 
 
 def test_advice_without_options_stays():
