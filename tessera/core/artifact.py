@@ -192,7 +192,8 @@ class Artifact:
     key: content address (hex) of program, target, options and toolchain versions
     code: an ELF object (CPU) or a cubin (CUDA), empty for "interpret"
     entry: the symbol to call or launch
-    bounded: no loop whose trip count depends on the arguments, so a small launch may run in the caller's thread
+    bounded: no loop whose trip count depends on the arguments, and few trips of others: a small launch may run in the
+        caller's thread, which Ctrl-C does not end
     remarks: what the user is warned of
     apart: parameters (one written, one read) that may not be given one array, as groups would see each other's results
     """

@@ -11,6 +11,7 @@ from typing import Final, cast
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import BadGrid
+from tessera.core.errors.interrupted import interrupted_call
 from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Attribute, Program
 from tessera.core.settings import current
@@ -92,12 +93,15 @@ class Kernel:
         return (self.function, self.options)
 
     def __call__(self, *arguments: object, **keywords: object) -> None:
-        """Run the kernel on a grid derived from the arguments."""
+        """Run the kernel on a grid derived from the arguments.  Raises KernelInterrupted for Ctrl-C meanwhile."""
         plan = self._latest
-        if keywords or plan is None or CaptureSession.count or Shared.dispatcher.busy:
-            self.launch(arguments, keywords)
-        elif not plan.run(arguments):
-            self._run_another(arguments)
+        try:
+            if keywords or plan is None or CaptureSession.count or Shared.dispatcher.busy:
+                self.launch(arguments, keywords)
+            elif not plan.run(arguments):
+                self._run_another(arguments)
+        except KeyboardInterrupt:
+            raise interrupted_call(self.source.name) from None
 
     def _run_another(self, arguments: tuple[object, ...]) -> None:
         """Run the plan of an earlier call like this one: on GPUs, calls of several kinds take turns."""
@@ -345,8 +349,11 @@ class Configured:
     stream: Stream | None = None
 
     def __call__(self, *arguments: object, **keywords: object) -> None:
-        """Run the kernel on this grid, in this stream."""
-        self.kernel.run_configured(arguments, keywords, self.grid, self.stream)
+        """Run the kernel on this grid, in this stream.  Raises KernelInterrupted for Ctrl-C meanwhile."""
+        try:
+            self.kernel.run_configured(arguments, keywords, self.grid, self.stream)
+        except KeyboardInterrupt:
+            raise interrupted_call(self.kernel.source.name) from None
 
     def on(self, stream: object) -> "Configured":
         """Return the same, launched in the order of a stream, ours or another library's.  Raises BadStream."""

@@ -14,9 +14,9 @@ from tessera.core.base.source import Span
 from tessera.core.settings import overridden
 from tessera.core.targets import every_level
 from tessera.tuning.results import config_key
-from tessera.viz.diffs.align import Related
 from tessera.viz.diffs.sides import Subject, related
 from tessera.viz.ir.panes import Pane, ViewLine
+from tessera.viz.stage_alignment.align import Related
 
 if TYPE_CHECKING:  # the fixtures put the folder on the path
     from benchmarks.notebook_figures import Figure

@@ -359,7 +359,10 @@ def test_a_level_stands_beside_itself_after_another_pass(show: Show) -> None:
 def test_passes_show_their_times(show: Show) -> None:
     page = show()
     expect(page.locator('[data-pane="1"] .tsr-ms').first).to_have_text("1.0 ms", use_inner_text=True)
-    assert page.get_attribute('[data-pane="1"]', "title") == "tile-simplify: 0 new, 0 changed or moved, 1 gone; 1.0 ms"
+    assert (
+        page.get_attribute('[data-pane="1"]', "title")
+        == "tile-simplify: lines: 0 new, 0 changed or moved, 1 gone; 1.0 ms"
+    )
 
 
 def test_a_link_selects_its_line_in_a_saved_page(page: Page, tmp_path: Path, view: ExplorerModel) -> None:

@@ -24,6 +24,8 @@ def test_a_timeline_of_72_devices_is_walked_by_keys(page: Page, tmp_path: Path, 
     page.keyboard.press("ArrowRight")
     expect(foot).to_contain_text("device 71: matmul_gelu: 0")
     page.keyboard.press("ArrowRight")
+    expect(foot).to_contain_text("device 71: matmul: ")
+    page.keyboard.press("ArrowRight")
     expect(foot).to_contain_text("all_reduce over tp of")
     expect(foot).to_contain_text("sent")
     # The first row computes at its beginning and communicates later: the pixels say so, in both halves of the row.

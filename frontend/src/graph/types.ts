@@ -21,7 +21,7 @@ export interface Payload {
   title: string; text: string; group: string; program: string; first: number; legend: Record<string, string>;
   styles: Record<string, string>; edges: Record<string, string>; folded: Record<string, string>; closed: string[];
   nodes: Item[]; regions: Item[]; links: Link[];
-  steps: { name: string; nodes: number[]; regions: number[]; links: number[]; changes: Record<string, [string, string[]]> }[];
+  steps: { name: string; told: string; nodes: number[]; regions: number[]; links: number[]; changes: Record<string, [string, string[]]> }[];
   layout: Layout;
 }
 

@@ -21,7 +21,8 @@ interface SentPane {
   ran: { name: string; seconds: number; changed: boolean | null; options: Record<string, unknown> } | null;
   signs: string;
   ghosts: [number, string][];
-  counts: { fresh: number; changed: number; gone: number };
+  /** Of operations, where they have identities, else of lines. */
+  counts: { fresh: number; changed: number; gone: number; told: string };
   same?: number;
   text: string;
   keys: Sent;

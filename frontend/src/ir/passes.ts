@@ -10,7 +10,7 @@ export function passText(pane: Pane, first: boolean): string {
   const { counts, ran, stage } = pane.sent;
   const quiet = !counts.fresh && !counts.changed && !counts.gone;
   const options = Object.entries(ran?.options ?? {}).map(([name, value]) => `${name}=${value}`);
-  const did = first ? "as built from the kernel" : quiet ? (ran?.changed ? "changed nothing that is printed" : "changed nothing") : `${counts.fresh} new, ${counts.changed} changed or moved, ${counts.gone} gone`;
+  const did = first ? "as built from the kernel" : quiet ? (ran?.changed ? "changed nothing that is printed" : "changed nothing") : counts.told;
   return [`${stage}: ${did}`, ran && time(ran.seconds), options.length && `options ${options.join(", ")}`].filter(Boolean).join("; ");
 }
 

@@ -178,7 +178,7 @@ class GraphPage {
     this.fold.setAttribute("aria-pressed", String(this.variant === "all"));
     const step = this.data.steps[this.scene.number];
     const counts = Object.entries(CHANGES).map(([kind, sign]) => [sign, kind, Object.values(step.changes).filter(([each]) => each === kind).length] as const).filter(([, , count]) => count);
-    this.passName.replaceChildren(make("b", {}, step.name), ` ${this.scene.number + 1} of ${this.data.steps.length} `, make("span", { class: "tsr-soft" }, counts.length ? counts.map(([sign, kind, count]) => `${sign}${count} ${kind}`).join("  ") : this.scene.number ? "changed nothing" : "the first"));
+    this.passName.replaceChildren(make("b", {}, step.name), ` ${this.scene.number + 1} of ${this.data.steps.length} `, make("span", { class: "tsr-soft" }, step.told ? step.told : counts.length ? counts.map(([sign, kind, count]) => `${sign}${count} ${kind}`).join("  ") : this.scene.number ? "changed nothing" : "the first"));
     this.slider.setAttribute("aria-valuetext", step.name);
     this.engine.textContent = `layout: ${this.data.layout.engine === "layered" ? "layered (no graphviz here)" : this.data.layout.engine}; ${plural(this.placed.boxes.size, "box").replace(/boxs$/, "boxes")}`;
     const item = this.chosen ? this.item(this.chosen) : undefined;

@@ -59,16 +59,17 @@ def _rebuild(kind: type[TesseraError], message: str, state: dict[str, object]) -
 def render(error: TesseraError) -> str:
     """Draw `error` as plain text: headline, user's line with a caret, notes, and the remedy."""
     parts = [f"{error.code} {error.title}: {error.message}"]
-    parts += _excerpt(error.source, error.span)
+    parts += excerpt(error.source, error.span)
     for note in error.notes:
         parts.append(f"  note: {note.message}")
-        parts += _excerpt(error.source, note.span)
+        parts += excerpt(error.source, note.span)
     if error.hint:
         parts.append(f"  try: {error.hint}")
     return "\n".join(parts)
 
 
-def _excerpt(source: Source | None, span: Span) -> list[str]:
+def excerpt(source: Source | None, span: Span) -> list[str]:
+    """Return the lines that show a place: its name, the user's line, and the caret; none where it is not known."""
     if span == NOWHERE:
         return []
     where = (source.label or source.name) if source is not None else span.file

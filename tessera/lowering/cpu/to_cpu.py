@@ -24,6 +24,7 @@ from tessera.lowering.cpu.simt.lane_context import LaneContext, Position
 from tessera.lowering.cpu.simt.operand_facts import OperandFacts
 from tessera.lowering.cpu.simt.parallel_regions import LANES_PER_GROUP
 from tessera.lowering.cpu.simt.profile_records import ProfileRecorder
+from tessera.lowering.cpu.simt.trip_counts import is_bounded
 from tessera.lowering.cpu.simt.vectors import Scalar
 
 
@@ -60,7 +61,7 @@ def to_cpu(module: ir.Module, program: Program, features: str = "") -> TargetMod
         tuple(kernel.slots),
         rule,
         Resources(scratch_bytes=kernel.scratch_bytes, shared_bytes=kernel.shared_bytes),
-        all(_is_bounded(node, shapes) for node in _walk(body)),
+        is_bounded(body.nodes, shapes),
     )
 
 
@@ -131,10 +132,3 @@ def _coordinates(
 def _walk(body: IrTree) -> Iterable[Node]:
     for node in body.nodes:
         yield from node.walk()
-
-
-def _is_bounded(node: Node, shapes: DivergenceAnalysis) -> bool:
-    """Return whether an operation takes the same time for all arguments: false of the user's loops, unless constant."""
-    if node.name == "scf.while":
-        return False
-    return node.name != "scf.for" or all(shapes.of(v).known is not None for v in node.operands[:3])

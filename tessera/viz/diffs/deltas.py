@@ -17,8 +17,9 @@ from tessera.profiling.expected import wrong_outputs
 from tessera.profiling.wrong_elements import WrongElements
 from tessera.session.compiled import Compiled
 from tessera.viz.base.code_figures import FigurePair, figures_of_code
-from tessera.viz.diffs.model import Comparison, DiffLine, Verdict
+from tessera.viz.diffs.model import Verdict
 from tessera.viz.diffs.sides import Subject
+from tessera.viz.stage_alignment.changes import Comparison, DiffLine
 
 _MACHINE: Final = ("sass", "asm", "ptx")
 """Levels whose lines are instructions, the best first."""

@@ -12,10 +12,11 @@ from tessera.session.compiled import Compiled
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.texts import without_host
 from tessera.viz.base.view import View
-from tessera.viz.diffs.align import BY_IDENTITY, Related, compare
-from tessera.viz.diffs.model import SIGNS, Comparison, DiffLine, Marks, Side
+from tessera.viz.diffs.model import Side
 from tessera.viz.diffs.sides import related, subject_of
 from tessera.viz.operators.captured import Capturable
+from tessera.viz.stage_alignment.align import BY_IDENTITY, Related, compare
+from tessera.viz.stage_alignment.changes import SIGNS, Comparison, DiffLine, Marks
 
 _CELL: Final = "padding:1px 12px 1px 0;border:none;text-align:left"
 

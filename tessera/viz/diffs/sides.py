@@ -12,9 +12,9 @@ from tessera.kernels.kernel import Configured, Kernel
 from tessera.session.compiled import Compiled
 from tessera.viz.base.selection import group_of
 from tessera.viz.base.subjects import launched, wrong
-from tessera.viz.diffs.align import Related
 from tessera.viz.diffs.model import Side
 from tessera.viz.operators.captured import Capturable, CapturedGraph, captured, is_capturable
+from tessera.viz.stage_alignment.align import Related
 
 _Whole = Kernel | Configured | Compiled | Capturable
 Comparable = _Whole | Stage | tuple[_Whole, str] | tuple[_Whole, str, str]

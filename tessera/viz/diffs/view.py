@@ -13,10 +13,11 @@ from tessera.session.compiled import Compiled
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.texts import without_host
 from tessera.viz.base.view import Send, View
-from tessera.viz.diffs.align import BY_IDENTITY, compare
 from tessera.viz.diffs.deltas import counts_of_lines, figures_of, instructions_of_operations, measured
-from tessera.viz.diffs.model import SIGNS, Change, Comparison, DiffLine, DiffModel, Row, Verdict
+from tessera.viz.diffs.model import DiffModel, Verdict
 from tessera.viz.diffs.sides import Comparable, Subject, related, subject_of
+from tessera.viz.stage_alignment.align import BY_IDENTITY, compare
+from tessera.viz.stage_alignment.changes import SIGNS, Change, Comparison, DiffLine, Row
 
 _BUDGET: Final = 150_000
 """Characters that a static diff carries at most beside the pair that is shown; they deflate to a fifth."""

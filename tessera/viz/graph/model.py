@@ -185,11 +185,15 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class GraphStep:
-    """The graph after one step, such as a pass: its name, and what it changed."""
+    """The graph after one step, such as a pass: its name, and what it changed.
+
+    told: the changes in words, as other views count them; "": they are counted by what is drawn
+    """
 
     name: str
     graph: Graph
     changes: tuple[NodeChange, ...] = ()
+    told: str = ""
 
     def __post_init__(self) -> None:
         """Take any sequence for a tuple."""

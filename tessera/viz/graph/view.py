@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
+from itertools import pairwise
 from typing import Final, cast
 
 from tessera.core.base.plurals import counted
@@ -24,6 +25,8 @@ from tessera.viz.graph.operator_graphs import operator_model, stages_of
 from tessera.viz.graph.records import graph_of_records, with_one_name
 from tessera.viz.graph.sizes import Box, box_of, head_of
 from tessera.viz.operators.captured import Capturable, captured, is_capturable
+from tessera.viz.stage_alignment.align import BY_IDENTITY, Related, compare
+from tessera.viz.stage_alignment.changes import NO_CHANGES
 
 MOST_OPEN: Final = 600
 """Nodes that are seen at first; regions are closed, the largest first, until there are no more."""
@@ -72,9 +75,10 @@ def dataflow(
         raise UnknownLevel(f"{level!r} has no stage {stage!r}", hint=f"choose one of {', '.join(names)}")
     decisions = Decisions(shown.artifact.resources.buffers)
     part = f", phase {phase + 1} of {len(compiled.phases)}" if compiled.phases else ""
+    steps = steps_of([(name, each.records) for name, each in zip(names, stages, strict=True)], decisions)
     model = GraphModel(
         f"{shown.name}: dataflow, {level} of {shown.target.name}{part}",
-        steps_of([(name, each.records) for name, each in zip(names, stages, strict=True)], decisions),
+        _counted(steps, stages) if level in BY_IDENTITY else steps,
         names.index(stage) if stage else len(names) - 1,
         group_of(shown.name, shown.artifact.source),
         LEGEND,
@@ -104,6 +108,15 @@ def steps_of(stages: Sequence[tuple[str, Sequence[OpRecord]]], decisions: Decisi
         steps.append(GraphStep(name, graph, _changes(before, records, graph) if before is not None else ()))
         before = records
     return tuple(steps)
+
+
+def _counted(steps: Sequence[GraphStep], stages: Sequence[Stage]) -> tuple[GraphStep, ...]:
+    """Return the steps with their changes in words, counted as films and diffs count them."""
+    words = [
+        NO_CHANGES if old.records == new.records else compare(old, new, Related.COMPILATION).told
+        for old, new in pairwise(stages)
+    ]
+    return tuple(replace(step, told=told) for step, told in zip(steps, ["", *words], strict=True))
 
 
 def _changes(before: Sequence[OpRecord], after: Sequence[OpRecord], graph: Graph) -> tuple[NodeChange, ...]:
@@ -177,6 +190,7 @@ class GraphView(View[GraphModel]):
                     links.setdefault((edge.source, edge.target, edge.style, edge.label), len(links))
                     for edge in step.graph.edges
                 ],
+                "told": step.told,
                 "changes": {change.id: [change.kind, list(change.fields)] for change in step.changes},
             }
             for step in model.steps

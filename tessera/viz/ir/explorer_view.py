@@ -214,19 +214,14 @@ class Explorer(View[ExplorerModel]):
         return {"place": place, "born": story.born, "last": story.last, "mates": story.mates}
 
     def _head(self, pane: Pane) -> dict[str, Json]:
-        changes = pane.changes
-        ran = pane.ran
+        counts, ran = pane.counts, pane.ran
         return {
             "level": pane.level,
             "stage": pane.stage or "final",
             "ran": encode(ran) if ran is not None else None,
             "signs": "".join(_SIGNS[line.change] for line in pane.lines).rstrip(),
             "ghosts": [(ghost.before, ghost.text) for ghost in pane.ghosts],
-            "counts": {
-                "fresh": changes["new"],
-                "changed": changes["changed"] + changes["moved"],
-                "gone": changes["gone"],
-            },
+            "counts": {"fresh": counts.new, "changed": counts.changed, "gone": counts.gone, "told": counts.told},
         }
 
     def _body(

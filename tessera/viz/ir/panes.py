@@ -15,8 +15,11 @@ from tessera.core.base.source import Span
 from tessera.core.events import PassRan
 from tessera.core.listing import Line, Listing
 from tessera.core.program.program import Attribute
-from tessera.core.stage import passes_by_place
+from tessera.core.stage import Stage, passes_by_place
+from tessera.core.stage_diff import ADDED, CHANGED, MOVED, REMOVED
 from tessera.viz.ir.text_structure import displayed
+from tessera.viz.stage_alignment.align import BY_IDENTITY, Related, compare
+from tessera.viz.stage_alignment.changes import FUSED, NO_CHANGES, SPLIT, Comparison
 
 _RENUMBERED: Final = re.compile(r"%[\w$.-]+(?:#\d+)?(?::\d+)?|#\w+|\bloc\([^()]*\)|!\d+")
 _Key = tuple[str, tuple[int, ...]]
@@ -57,21 +60,49 @@ class PassInfo:
     options: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassCounts:
+    """How many operations or lines a pass made, changed (or moved, fused, split) and removed, and that in words."""
+
+    new: int
+    changed: int
+    gone: int
+    told: str
+
+
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """The text of one level after one stage; `ghosts` are the lines this stage took away."""
+    """The text of one level after one stage.
+
+    ghosts: the lines that this stage took away
+    compared: its operations beside those of the stage before, where they have identities and differ
+    """
 
     level: str
     stage: str
     lines: tuple[ViewLine, ...]
     ghosts: tuple[Ghost, ...] = ()
     ran: PassInfo | None = None
+    compared: Comparison | None = None
 
     @property
     def changes(self) -> dict[str, int]:
         """How many lines are new, changed, moved, and gone since the stage before."""
         counts = Counter(line.change for line in self.lines if line.change)
         return {**{kind: counts[kind] for kind in ("new", "changed", "moved")}, "gone": len(self.ghosts)}
+
+    @property
+    def counts(self) -> PassCounts:
+        """Changes of its pass, counted by operations where they have identities, as films do, else by lines."""
+        if self.compared is not None:
+            of = self.compared.counts
+            changed = sum(of[kind] for kind in (CHANGED, MOVED, FUSED, SPLIT))
+            return PassCounts(new=of[ADDED], changed=changed, gone=of[REMOVED], told=self.compared.told)
+        of = self.changes
+        changed = of["changed"] + of["moved"]
+        told = f"lines: {of['new']} new, {changed} changed or moved, {of['gone']} gone"
+        told = told if any(of.values()) else NO_CHANGES
+        return PassCounts(new=of["new"], changed=changed, gone=of["gone"], told=told)
 
     @property
     def text(self) -> str:
@@ -83,12 +114,21 @@ def make_panes(listings: Sequence[Listing], file: str, passes: Sequence[PassRan]
     """Make a pane of each listing of `listings`, which are in the compiler's order."""
     ran = passes_by_place(passes)
     panes: list[Pane] = []
-    for listing in listings:
+    for number, listing in enumerate(listings):
         before = panes[-1] if panes and panes[-1].level == listing.level else None
         did = ran.get((listing.level, listing.stage))
         info = PassInfo(did.name, did.seconds, did.changed, did.options) if did is not None else None
-        panes.append(replace(_pane(listing, file, before), ran=info))
+        compared = _compared(listings[number - 1], listing) if before is not None else None
+        panes.append(replace(_pane(listing, file, before), ran=info, compared=compared))
     return tuple(panes)
+
+
+def _compared(before: Listing, after: Listing) -> Comparison | None:
+    """Return what became of each operation; None where operations have no identities, or the text stayed."""
+    if after.level not in BY_IDENTITY or before.records == after.records:
+        return None
+    old, new = (Stage(each.level, each.stage, None, each, each.records) for each in (before, after))
+    return compare(old, new, Related.COMPILATION)
 
 
 def _pane(listing: Listing, file: str, before: Pane | None) -> Pane:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tessera
 from support.artifacts import array, endless_artifact, number, object_code, scale_artifact
 from support.interrupts import ctrl_c_inside
 from tessera.core.artifact import LaunchRule, Slot
@@ -120,6 +121,24 @@ def test_an_interrupt_ends_a_launch_and_leaves_everything_usable():
         CpuLauncher(endless_artifact())(x, y, 1.0)
     CpuLauncher(scale_artifact())(x + 1, y, 5.0)
     assert (y == 5).all()
+
+
+def test_an_interrupt_ends_loops_of_constant_length():
+    """A small launch, which would run in this thread if the length of its loop were not looked at."""
+    text = """
+@kernel(target="cpu")
+def slow(x: f32[n], y: mut f32[n]):
+    for t in tile.range(n, step=64):
+        s = tile.zeros((64,), f32)
+        for k in range(1 << 40):
+            s = s * 0.5 + x[t : t + 64]
+        y[t : t + 64] = s
+"""
+    slow = tessera.compile_source(text).slow
+    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+    slow.compile(x, y)
+    with ctrl_c_inside(CpuLauncher.__call__):
+        slow(x, y)
 
 
 def test_many_threads_launch_one_kernel():

@@ -5,8 +5,9 @@ import pytest
 
 from tessera.core.errors.catalog import BadExpectation
 from tessera.viz.diffs import deltas
-from tessera.viz.diffs.model import DiffLine, Verdict
+from tessera.viz.diffs.model import Verdict
 from tessera.viz.diffs.view import diff
+from tessera.viz.stage_alignment.changes import DiffLine
 from tests.viz.diffs import kernels
 
 

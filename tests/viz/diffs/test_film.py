@@ -9,8 +9,9 @@ import tessera
 from support.operator_graphs import QKV, attention
 from tessera.core.errors.catalog import NothingToShow
 from tessera.session.compiled import Compiled
-from tessera.viz import film
+from tessera.viz import dataflow, film
 from tessera.viz.diffs.film import FilmView
+from tessera.viz.ir.explorer_view import model_of
 from tests.viz.diffs import kernels
 
 
@@ -32,6 +33,19 @@ def test_every_pass_is_a_step(view: FilmView, compiled: Compiled):
         assert frame.seconds == stage.ran.seconds
     assert view.data.frames[0].told == "the first stage"
     assert view.text() == "film of product for cpu: 11 passes, 4 of them changed something"
+
+
+def test_a_pass_has_one_count(view: FilmView, compiled: Compiled):
+    """The explorer and the dataflow count operations as the film does."""
+    model = model_of(compiled)
+    counts = {pane.stage: pane.counts for pane in model.stages("tile")}
+    assert {stage: each.told for stage, each in counts.items()} == {
+        frame.stage: frame.told if number else "no changes" for number, frame in enumerate(view.data.frames)
+    }
+    steps = {step.name: step.told for step in dataflow(compiled).data.steps[1:]}
+    assert steps == {frame.stage: frame.told for frame in view.data.frames[1:]}
+    moved = counts["tile-distribute-ranges"]
+    assert moved.new == moved.gone == 0 < moved.changed
 
 
 def test_no_line_was_two(view: FilmView):

@@ -6,8 +6,8 @@ from support.operator_graphs import QKV, ROWS, attention, classify
 from tessera.core.errors.catalog import NothingToShow, UnknownLevel
 from tessera.core.program.arguments import ArrayArgument
 from tessera.session.compiled import Compiled
-from tessera.viz.diffs.align import Related
 from tessera.viz.diffs.sides import related, subject_of
+from tessera.viz.stage_alignment.align import Related
 from tests.viz.diffs import kernels
 
 

@@ -71,7 +71,8 @@ def test_each_line_of_the_data_points_at_its_links(html: str) -> None:
     lines = tile["text"].split("\n")
     at = next(i for i, line in enumerate(lines) if "mulf" in line)
     assert keys[tile["keys"][at]] == [[7], [6], [[7, 16, 28]]]
-    assert tile["counts"] == {"fresh": 1, "changed": 1, "gone": 1}
+    told = "lines: 1 new, 1 changed or moved, 1 gone"
+    assert tile["counts"] == {"fresh": 1, "changed": 1, "gone": 1, "told": told}
     assert len(tile["keys"]) == len(lines)
 
 

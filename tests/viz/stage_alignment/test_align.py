@@ -12,8 +12,8 @@ from tessera.core.listing import Line, Listing
 from tessera.core.record import OpRecord, ValueRecord
 from tessera.core.stage import Stage
 from tessera.session.compiled import Compiled
-from tessera.viz.diffs.align import Related, compare
-from tessera.viz.diffs.model import Comparison
+from tessera.viz.stage_alignment.align import Related, compare
+from tessera.viz.stage_alignment.changes import Comparison
 from tests.viz.diffs import kernels
 
 

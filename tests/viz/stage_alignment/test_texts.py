@@ -2,7 +2,7 @@
 
 import pytest
 
-from tessera.viz.diffs.texts import Renaming, Text, blanked, gaps, text_fields, text_pairs
+from tessera.viz.stage_alignment.texts import Renaming, Text, blanked, gaps, text_fields, text_pairs
 
 
 @pytest.mark.parametrize(

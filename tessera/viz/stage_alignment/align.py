@@ -27,9 +27,9 @@ from tessera.core.stage_diff import (
     rewrites,
 )
 from tessera.core.subsequences import longest_common, longest_rising
-from tessera.viz.diffs.model import FUSED, LOCATIONS, SPLIT, Change, Comparison, DiffLine, Marks, Row
-from tessera.viz.diffs.texts import Renaming, Text, blanked, gaps, text_fields, text_pairs
 from tessera.viz.operators.records import LEVELS
+from tessera.viz.stage_alignment.changes import FUSED, LOCATIONS, SPLIT, Change, Comparison, DiffLine, Marks, Row
+from tessera.viz.stage_alignment.texts import Renaming, Text, blanked, gaps, text_fields, text_pairs
 
 BY_IDENTITY: Final = (*LEVELS, "tile")
 _CONSTANTS: Final = ("arith.constant", "tessera.const")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tessera.core.subsequences import longest_common
-from tessera.viz.diffs.model import LOCATIONS, Marks
+from tessera.viz.stage_alignment.changes import LOCATIONS, Marks
 
 VALUE: Final = re.compile(r'%(?:[\w.$-]+(?:#\d+)?|"[^"]*")')
 """A value of an SSA form, or a virtual register of PTX."""
