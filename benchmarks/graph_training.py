@@ -89,22 +89,22 @@ def _projected_attention(compiled: bool) -> Case:
 
     def ours(q: Any, k: Any, v: Any) -> Any:
         q, k, v = (op.reshape(x, (batch, rows, heads, D)).transpose(0, 2, 1, 3) for x in (q, k, v))
-        made = op.flash_attention(q, k, v, causal=True).transpose(0, 2, 1, 3)
-        return op.sum(op.reshape(made, (batch, rows, heads * D)) ** 2)
+        attended = op.flash_attention(q, k, v, causal=True).transpose(0, 2, 1, 3)
+        return op.sum(op.reshape(attended, (batch, rows, heads * D)) ** 2)
 
     def theirs(*given: Any) -> Any:
         inputs = [x.detach().requires_grad_() for x in given]
         parts = (x.reshape(batch, rows, heads, D).transpose(1, 2) for x in inputs)
-        made = functional.scaled_dot_product_attention(*parts, is_causal=True)
-        return torch.autograd.grad((made**2).sum(), inputs)
+        attended = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        return torch.autograd.grad((attended**2).sum(), inputs)
 
     def exact() -> Any:
         return flat(*(x[..., :D] for x in theirs(*(x.double() for x in (q, k, v)))))
 
-    mine = tessera.grad(ours, argnums=(0, 1, 2))
+    gradients = tessera.grad(ours, argnums=(0, 1, 2))
     return Case("attention f32 of projections, backward too", 3.5 * 2.0 * batch * heads * rows * rows * D, "TFLOP/s",
-                {"tessera": lambda: mine(q, k, v), "eager": lambda: theirs(q, k, v)}, exact,
-                lambda gradients: flat(*(x[..., :D] for x in gradients)), mine, 1.0)  # fmt: skip
+                {"tessera": lambda: gradients(q, k, v), "eager": lambda: theirs(q, k, v)}, exact,
+                lambda slopes: flat(*(x[..., :D] for x in slopes)), gradients, 1.0)  # fmt: skip
 
 
 def _mlp(compiled: bool) -> Case:

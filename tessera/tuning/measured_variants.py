@@ -66,9 +66,9 @@ def measured_variants(origin: Origin | None) -> MeasuredVariants | None:
 
 def _record(kernel: Kernel, values: Sequence[object], names: set[str]) -> Path:
     """Return the record of searches over some names: of the kernel without values for these."""
-    given = tuple(values)
-    target = kernel.target_for(given)
-    pinned = pinned_kernel(kernel, target, given)
+    arguments = tuple(values)
+    target = kernel.target_for(arguments)
+    pinned = pinned_kernel(kernel, target, arguments)
     constants = {name: value for name, value in pinned.options.constants.items() if name not in names}
     pinned = pinned.with_options(dataclasses.replace(pinned.options, constants=constants, space=None))
-    return record_of(pinned, given, dict.fromkeys(names), device_name(pinned.target_for(given), given))
+    return record_of(pinned, arguments, dict.fromkeys(names), device_name(pinned.target_for(arguments), arguments))

@@ -336,11 +336,11 @@ class _Simplifier:
             removed = tuple(place for place, axis in enumerate(kept) if axis in axes)
             builder = self.rewriter.builder
             with builder.within(self.rewriter.origin(node), node.span):
-                made = self._squeezed(operands[0])
+                squeezed = self._squeezed(operands[0])
                 if removed:
-                    made = builder.add("reduce", (made,), None, "", **{**node.attributes, "axes": removed})
-                    self.makers[made] = builder.nodes[-1]
-                self._put_back(node, made)
+                    squeezed = builder.add("reduce", (squeezed,), None, "", **{**node.attributes, "axes": removed})
+                    self.makers[squeezed] = builder.nodes[-1]
+                self._put_back(node, squeezed)
             return
         found = self._labelled(operands[0])
         if found is not None and len(found[1]) == len(operands[0].type.shape):

@@ -261,7 +261,7 @@ def _is_product_of_blocks(node: Node, found: Found, space: AxisSpace) -> bool:
 def cascade_row(
     loop: Found | CascadeLoop, columns: Sequence[int], nodes: Sequence[Node], axes: Mapping[Value, tuple[int, ...]]
 ) -> int | None:
-    """Return the axis of which a cascade takes several rows at a time: the last that stays and that products allow.
+    """Return the axis along which a cascade takes several rows at a time: the last kept one that products allow.
 
     A product of two blocks has rows of one operand and columns of the other.  An axis that both have, or that one has
     beside the columns, is a batch, which goes element by element: the heads of [batch, row, head, column] are one, and

@@ -124,7 +124,7 @@ def edge_tiles(profile: Profile) -> Iterator[Advice]:
     text = (
         f"The {count:,} tiles at the {edge.end} step along {edge.axis} take {edge.ratio:.1f} times the others, "
         f"{edge.excess:.0%} of all tiles' time beyond theirs. Where a tile may reach outside of an array each element "
-        "is checked: pad the array, or leave that edge to a launch of its own."
+        "is checked: pad the array, or compute that edge in another launch."
     )
     evidence = (Evidence("tiles at the edge", count, ""), Evidence("times the others", edge.ratio, ""))
     yield Advice("slow edge", text, evidence, edge.excess, first_line(profile))
@@ -135,13 +135,13 @@ def _waiting_for_each_other(profile: Profile, idle: float, ends: list[float]) ->
     waited, plan = Evidence("idle at the end", idle, "%"), profile.plan
     slots = plan.tiles.slots if plan is not None else profile.machine.units
     groups, unit = profile.work.groups, profile.machine.unit
-    full, left = divmod(groups, slots)
+    full, remainder = divmod(groups, slots)
     # What a last wave that is not full leaves idle; units that wait for longer wait for something else.
-    tail = (slots - left) / (slots * (full + 1))
-    if left and full < _MANY_WAVES and idle <= tail + _WORTH:
+    tail = (slots - remainder) / (slots * (full + 1))
+    if remainder and full < _MANY_WAVES and idle <= tail + _WORTH:
         text = (
-            f"{groups:,} groups on {slots} slots are {full} full wave{'' if full == 1 else 's'} and one of {left}: "
-            f"{idle:.0%} of the units' time passes in waiting for that tail. "
+            f"{groups:,} groups on {slots} slots are {full} full wave{'' if full == 1 else 's'} and "
+            f"one of {remainder}: {idle:.0%} of the units' time passes in waiting for that tail. "
             "Tiles of half the size make the last wave shorter."
         )
         evidence = (waited, Evidence("groups", groups, ""), Evidence("slots", slots, ""))

@@ -26,18 +26,18 @@ def explanation(profile: Profile, search: Callable[[Origin | None], Measured | N
     launches = (profile, *profile.next_phases)
     longest = max(launches, key=lambda each: each.wall)
     measured = search(longest.origin) if len(launches) == 1 else None
-    found = [advice for rule in RULES for advice in rule(longest)]
+    advice = [one for rule in RULES for one in rule(longest)]
     # A cause that can be mended comes before the remark that the launch is near its limit.
-    found.sort(key=lambda advice: (advice.kind in LIMITS, -(advice.gain if advice.gain is not None else -1.0)))
-    found, contradicted = checked(found, measured) if measured is not None else (found, [])
-    found = [advice.with_origin(longest.origin) for advice in found]
-    found += _unexplained(longest, found)
+    advice.sort(key=lambda one: (one.kind in LIMITS, -(one.gain if one.gain is not None else -1.0)))
+    advice, contradicted = checked(advice, measured) if measured is not None else (advice, [])
+    advice = [one.with_origin(longest.origin) for one in advice]
+    advice += _unexplained(longest, advice)
     notes = [*_notes(longest), *contradicted]
     if len(launches) > 1:
         total = sum(each.wall for each in launches)
         number = launches.index(longest) + 1
         notes.insert(0, f"of {len(launches)} launches this is number {number}, {longest.wall / total:.0%} of the time")
-    return Explanation(_verdict(longest, found), tuple(found), tuple(notes))
+    return Explanation(_verdict(longest, advice), tuple(advice), tuple(notes))
 
 
 def _verdict(profile: Profile, found: list[Advice]) -> str:

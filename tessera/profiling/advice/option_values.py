@@ -21,12 +21,12 @@ def tile_options(profile: Profile, factor: float) -> tuple[Options, ...]:
     origin = profile.origin
     if origin is None:
         return ()
-    found: list[Options] = []
+    options: list[Options] = []
     steps = {axis.step for axis in profile.axes if axis.step > 1}
     for name, value in _parameters(origin).items():
         if value in steps and (changed := round(value * factor)) >= 1:
-            found.append({name: changed})
-    return tuple(found)
+            options.append({name: changed})
+    return tuple(options)
 
 
 def _parameters(origin: Origin) -> dict[str, int]:

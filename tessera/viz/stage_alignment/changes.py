@@ -90,8 +90,8 @@ class Comparison:
     @property
     def counts(self) -> dict[str, int]:
         """How many changes there are of each kind; places in the user's text are none."""
-        found = Counter(each.kind for each in self.changes if each.listed and each.fields != (LOCATIONS,))
-        return {kind: found[kind] for kind in SIGNS}
+        count = Counter(one.kind for one in self.changes if one.listed and one.fields != (LOCATIONS,))
+        return {kind: count[kind] for kind in SIGNS}
 
     @property
     def told(self) -> str:

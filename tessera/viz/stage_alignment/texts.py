@@ -1,4 +1,4 @@
-"""Lines as texts: what they say whatever their values are called, and which words of two lines differ."""
+"""Lines as texts: what they say without the names of values, and which words of two lines differ."""
 
 import re
 from collections import Counter, defaultdict

@@ -9,7 +9,7 @@ from tessera.lowering.analysis.ir_tree import Node
 _FEW: Final = 1 << 14
 """Operations that take some microseconds."""
 _FEW_TRIPS: Final = 1 << 10
-"""Trips of all loops of one group that take no more than some tenths of a second, whatever tiles are inside."""
+"""Trips of all loops of one group: fewer take less than a second, even of large tiles."""
 
 
 def is_short(loop: Node, shapes: DivergenceAnalysis) -> bool:
@@ -19,14 +19,14 @@ def is_short(loop: Node, shapes: DivergenceAnalysis) -> bool:
 
 
 def is_bounded(nodes: Sequence[Node], shapes: DivergenceAnalysis) -> bool:
-    """Return whether a group takes little time, whatever the arguments: such launches run where they are called.
+    """Return whether a group is short for all arguments, so that its launch may run in the calling thread.
 
     False where arguments decide how long a loop is, and where constant loops make many trips: those launches go to
     threads, which an interrupt can end.
     """
     counts = [_trips(node, shapes) for node in nodes]
-    known = [count for count in counts if count is not None]
-    return len(known) == len(counts) and sum(known) <= _FEW_TRIPS
+    trips = [count for count in counts if count is not None]
+    return len(trips) == len(counts) and sum(trips) <= _FEW_TRIPS
 
 
 def _trips(node: Node, shapes: DivergenceAnalysis) -> int | None:
@@ -34,13 +34,13 @@ def _trips(node: Node, shapes: DivergenceAnalysis) -> int | None:
     if node.name == "scf.while":
         return None
     inner = [_trips(other, shapes) for block in node.blocks for other in block.nodes]
-    known = [count for count in inner if count is not None]
-    if len(known) < len(inner):
+    trips = [count for count in inner if count is not None]
+    if len(trips) < len(inner):
         return None
     if node.name != "scf.for":
-        return sum(known)
+        return sum(trips)
     length = _length(node, shapes)
-    return None if length is None else length * max(1, sum(known))
+    return None if length is None else length * max(1, sum(trips))
 
 
 def _length(loop: Node, shapes: DivergenceAnalysis) -> int | None:
