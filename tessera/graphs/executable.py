@@ -1,20 +1,17 @@
 """A planned graph made ready for a target: compiled kernels, and how their arrays are passed on."""
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from textwrap import indent
 from types import MappingProxyType
 from typing import Final
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from tessera.core.graph.bodies import LOOP, parts
-from tessera.core.graph.graph import Graph, Node, Routine, Tensor, Value
-from tessera.core.graph.graph_key import graph_key
+from tessera.core.graph.graph import Graph, Node, Tensor, Value
 from tessera.core.graph.rewrite import own_outputs
 from tessera.core.schedule.plan import CALL, Group, Plan
 from tessera.core.schedule.text import plan_text
@@ -28,7 +25,8 @@ from tessera.graphs.execution.host_calls import HostCalls
 from tessera.graphs.execution.host_steps import RoutineStep
 from tessera.graphs.execution.prepared import GroupKernel, KernelStep, PreparedGraph, Step
 from tessera.graphs.execution.supply import DeviceSupply, supply_of
-from tessera.graphs.plan_choice import PlannedGraph, cheapest_plan, chunked_plan
+from tessera.graphs.planning.plan_choice import PlannedGraph, cheapest_plan, chunked_plan, settled_plan
+from tessera.graphs.planning.settled_graph import recomputes_in_bodies
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
@@ -62,8 +60,6 @@ from tessera.session.varying_extents import UntilFrequent
 
 _KINDS: Final = 4
 """Kinds of arrays on GPUs that a graph keeps calls ready for: devices, libraries."""
-_MOST_KEPT: Final = 128
-"""Executables that are kept though no function has them."""
 
 
 class Executable:
@@ -73,15 +69,16 @@ class Executable:
     algebra: the classes of rewrites that are permitted, beyond those that keep every bit
     donated: inputs whose memory is given away, each with the output that it is for; sliced: it is a slice already
     shared: counts the calls of the graph that it is a body of
+    recomputes: of a graph that a mesh cut, whether kernels compute weights again; None: prices decide
     """
 
     def __init__(
         self, traced: Graph, options: Options | None = None, home: Session | None = None,
         algebra: frozenset[str] = frozenset(), donated: Mapping[int, int] = MappingProxyType({}), *,
-        sliced: bool = False, shared: UntilFrequent | None = None,
+        sliced: bool = False, shared: UntilFrequent | None = None, recomputes: bool | None = None,
     ) -> None:  # fmt: skip
         self.traced, self.algebra = traced, algebra
-        self._donated, self._sliced = donated, sliced
+        self._donated, self._sliced, self._recomputes = donated, sliced, recomputes
         self.options = options or Options()
         self._session = home or session()
         self._prepared: dict[tuple[Target, tuple[bool, ...], tuple[bool, ...], Settings, bool], PreparedGraph] = {}
@@ -108,11 +105,21 @@ class Executable:
         """The cheapest graphs that permitted rules make of it."""
         return rewrite(self.simplified, self.algebra)
 
+    @property
+    def recomputes(self) -> bool | None:
+        """Tell whether kernels compute weights again, as was settled for all sizes of a mesh; None: prices decide."""
+        return self._recomputes
+
+    @property
+    def candidates(self) -> tuple[Graph, ...]:
+        """List the graphs among which prices decide."""
+        return self.rewritten.candidates if self.recomputes is None else (self.simplified,)
+
     @cached_property
     def chosen(self) -> PlannedGraph:
         """The rewritten graph whose kernels cost least, and these; loops over slices where it would be too large."""
-        candidates = self.rewritten.candidates
-        found = cheapest_plan(candidates)
+        candidates, recomputes = self.candidates, self.recomputes
+        found = cheapest_plan(candidates) if recomputes is None else settled_plan(candidates[0], recomputes=recomputes)
         if self._sliced:
             return found
         return chunked_plan(found, candidates[found.place], shorter="fold" in self.algebra)
@@ -125,7 +132,7 @@ class Executable:
     @cached_property
     def states(self) -> tuple[tuple[str, Graph], ...]:
         """The graph as it was captured, and after each pass that was needed, with the name of the pass."""
-        candidates, last = self.rewritten.candidates, self.graph
+        candidates, last = self.candidates, self.graph
         found = [("graph-simplify", self.simplified)]
         if self.chosen.place < len(candidates) - 1:
             found.append(("graph-rewrite", candidates[self.chosen.place]))
@@ -231,9 +238,15 @@ class Executable:
     def bodies(self) -> Mapping[Node, tuple["Executable", ...]]:
         """The bodies of the loops and branches of the graph, planned once each."""
         nodes = [node for group in self._placed.groups for node in group.members if isinstance(node.body, tuple)]
-        return {node: tuple(self._body(node, body) for body in node.graphs) for node in nodes}
+        return {
+            node: tuple(
+                self._body(node, body, recomputes)
+                for body, recomputes in zip(node.graphs, recomputes_in_bodies(node), strict=True)
+            )
+            for node in nodes
+        }
 
-    def _body(self, node: Node, body: Graph) -> "Executable":
+    def _body(self, node: Node, body: Graph, recomputes: bool | None) -> "Executable":
         donated: dict[int, int] = {}
         if node.op == LOOP:
             given = parts(node, node.operands)
@@ -241,7 +254,8 @@ class Executable:
             donated = {first + place: place for place, value in enumerate(given.carries) if value in free}
         sliced = node.origin.rule == CHUNK_RULE
         return Executable(
-            body, self.options, self._session, self.algebra, donated, sliced=sliced, shared=self._shared
+            body, self.options, self._session, self.algebra, donated, sliced=sliced, shared=self._shared,
+            recomputes=recomputes,
         )  # fmt: skip
 
     def _lies(self, target: Target, aligned: Sequence[bool], stored: Sequence[bool]) -> Mapping[Value, bool]:
@@ -398,50 +412,6 @@ class Executable:
                 captured = captured or door.driver().capturing(stream)
         made = prepared.call(inputs, supply_of(like, stream), captured=captured)
         return tuple(as_result(each, like) for each in made)
-
-
-class _KnownExecutables:
-    """Executables by what they compute, how, and for whom.
-
-    _kept: those that were asked for last; one that calls a function of the user's, which may hold arrays, is not kept
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: WeakValueDictionary[Hashable, Executable] = WeakValueDictionary()
-        self._kept: OrderedDict[Executable, None] = OrderedDict()
-
-    def of(self, traced: Graph, how: Hashable, make: Callable[[Session], Executable]) -> Executable:
-        """See `known_executable`."""
-        home = session()
-        key = (home, graph_key(traced), how)
-        with self._lock:
-            found = self._known.get(key)
-            if found is None:
-                found = self._known[key] = make(home)
-            if not any(isinstance(node.body, Routine) and node.body.native for node in traced.walk()):
-                self._kept[found] = None
-                self._kept.move_to_end(found)
-                while len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
-        return found
-
-
-_KNOWN: Final = _KnownExecutables()
-
-
-def executable_of(traced: Graph, options: Options, algebra: frozenset[str] = frozenset()) -> Executable:
-    """Return what runs a captured graph: the same executable for equal graphs, which are planned and compiled once.
-
-    Equal are graphs of one function that was made twice, such as a layer of a model or a gradient that each step asks
-    for anew: graphs that differ in a shape, a number, an option or a place in the text are others.
-    """
-    return known_executable(traced, (repr(options), algebra), lambda home: Executable(traced, options, home, algebra))
-
-
-def known_executable(traced: Graph, how: Hashable, make: Callable[[Session], Executable]) -> Executable:
-    """Return the executable of an equal graph that was made in the same way, or what `make` makes for a session."""
-    return _KNOWN.of(traced, how, make)
 
 
 def _ours(array: Operand[object], device: int) -> Operand[object]:

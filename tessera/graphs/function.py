@@ -19,8 +19,9 @@ from tessera.core.graph.text import to_text
 from tessera.core.placement.mesh_array import MeshArray
 from tessera.core.placement.placement import Placement
 from tessera.graphs.declared import as_declared
-from tessera.graphs.executable import Executable, executable_of, known_executable
+from tessera.graphs.executable import Executable
 from tessera.graphs.execution.prepared import GroupKernel
+from tessera.graphs.known_executables import executable_of, known_executable
 from tessera.graphs.mesh_executable import MeshExecutable, placements_of
 from tessera.graphs.operands.host_number import NeedsNumber
 from tessera.graphs.operands.weak import is_weak, made_weak

@@ -29,9 +29,12 @@ from tessera.graphs.execution.mesh_calls import MeshCalls
 from tessera.graphs.execution.mesh_timeline import PICO, MeshWatch, planned_timeline, watched_timeline
 from tessera.graphs.execution.prepared import PreparedGraph
 from tessera.graphs.execution.supply import DeviceSupply, Supply, supply_of
-from tessera.graphs.plan_choice import run_price
+from tessera.graphs.planning.plan_choice import run_price
+from tessera.graphs.planning.settled_graph import SettledGraph, settle
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target
+from tessera.lowering.graph.explain import Alternatives
+from tessera.lowering.graph.explain import explain as explain_rewriting
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.sharding.explain import explain
 from tessera.lowering.sharding.partition import partition
@@ -70,9 +73,29 @@ class MeshExecutable(Executable):
         self._served: dict[PreparedGraph, bool] = {}
 
     @cached_property
+    def uncut(self) -> Graph:
+        """The graph as a whole, simplified."""
+        return simplify(self._expanded())
+
+    @cached_property
+    def settled(self) -> SettledGraph:
+        """The graph as a whole, rewritten by what all sizes of the mesh have in common."""
+        return settle(self.uncut, self.algebra)
+
+    @cached_property
+    def alternatives(self) -> Alternatives:
+        """Rewritten graphs that were chosen and rejected, with prices, as a whole; computed when asked for."""
+        return explain_rewriting(self.uncut, self.algebra, self.settled.place, on_mesh=True)
+
+    @property
+    def recomputes(self) -> bool | None:
+        """Tell whether kernels compute weights again, as was settled for all sizes of the mesh."""
+        return self.settled.recomputes
+
+    @cached_property
     def sharded(self) -> ShardedGraph:
         """The graph as a whole, with the placement of every value.  Raises AmbiguousSharding."""
-        return propagate(simplify(self._expanded()), self.mesh, self._given, self._wanted)
+        return propagate(self.settled.graph, self.mesh, self._given, self._wanted)
 
     @cached_property
     def simplified(self) -> Graph:
@@ -83,7 +106,8 @@ class MeshExecutable(Executable):
     def states(self) -> tuple[tuple[str, Graph], ...]:
         """The graph as it was captured, and after each pass; `graph-partition` makes the graph of one device."""
         first, second, *others = super().states
-        return (first, ("graph-simplify", self.sharded.graph), ("graph-partition", second[1]), *others)
+        rewritten = [("graph-rewrite", self.settled.graph)] if self.settled.is_rewritten else []
+        return (first, ("graph-simplify", self.uncut), *rewritten, ("graph-partition", second[1]), *others)
 
     def explain(self, only: Value | None = None) -> str:
         """Return why values lie as they do, and what each collective costs; see `lowering/sharding/explain.py`."""

@@ -11,9 +11,10 @@ from weakref import ref
 
 from tessera.core.graph.expr import Number
 from tessera.core.graph.graph import Graph, Routine, Tensor
-from tessera.graphs.executable import Executable, executable_of
+from tessera.graphs.executable import Executable
 from tessera.graphs.execution.supply import NumberMemory
 from tessera.graphs.execution.torch_gradients import recorded, requires_gradients
+from tessera.graphs.known_executables import executable_of
 from tessera.graphs.operands.host_number import NeedsNumber, NumberInput
 from tessera.graphs.operands.index_bounds import IndexBound, first_outside, require_inside
 from tessera.graphs.operands.same_program import same_program

@@ -28,7 +28,7 @@ from tessera.core.graph.text import to_text
 from tessera.core.graph.verify import verify
 from tessera.core.schedule.text import plan_text
 from tessera.graphs.executable import Executable
-from tessera.graphs.plan_choice import PlannedGraph
+from tessera.graphs.planning.plan_choice import PlannedGraph
 from tessera.graphs.structure import Structure
 from tessera.kernels.options import Options
 from tessera.session.session import Session

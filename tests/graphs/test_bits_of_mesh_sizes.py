@@ -47,10 +47,26 @@ def cross_entropy(x, w, v):
     return op.mean(op.logsumexp(op.tanh(x @ w) @ v, axis=-1))
 
 
+def heads_of_flash_attention(q, k, v):
+    return op.sum(op.flash_attention(q, k, v, causal=True) ** 3)
+
+
+def attention_in_a_scan(x, ws):
+    def layer(h, w):
+        weights = op.softmax((h @ w) @ op.swapaxes(h, -1, -2))
+        return op.tanh(weights @ h), op.sum(h)
+
+    last, sums = op.scan(layer, x, ws)
+    return op.mean(last**2) + op.mean(sums)
+
+
 COLUMNS, ROWS, ALL = ("", "tp"), ("tp", ""), ("", "")
 MODELS = {
     "chain": Model(chain, ((64, 48), (48, 96), (96, 48)), (("dp", ""), COLUMNS, ROWS)),
     "attention": Model(attention, ((8, 24, 32), *((32, 32),) * 3), (("", "dp", ""), ALL, ALL, ALL)),
+    "attention_of_sequences": Model(attention, ((5, 13, 24), *((24, 24),) * 3), (("dp", "", ""), ALL, ALL, ALL)),
+    "heads": Model(heads_of_flash_attention, ((3, 8, 17, 8),) * 3, (("dp", "tp", "", ""),) * 3),
+    "scan": Model(attention_in_a_scan, ((5, 13, 16), (4, 16, 16)), (("dp", "", ""), ("", "", ""))),
     "block": Model(block, ((8, 24, 32), *((32, 32),) * 4), (("dp", "", ""), COLUMNS, COLUMNS, COLUMNS, ROWS)),
     "cross_entropy": Model(cross_entropy, ((64, 32), (32, 64), (64, 96)), (("dp", ""), COLUMNS, ROWS)),
 }

@@ -17,7 +17,7 @@ import pytest
 from support import ptx_machine
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import CudaFailure
-from tessera.graphs import executable
+from tessera.graphs import known_executables
 from tessera.graphs.ready import RECENT_CAPTURES
 from tessera.runtime.driver import driver as door
 from tessera.runtime.driver.calls import Launch
@@ -418,8 +418,8 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """
     known = weakref.WeakValueDictionary(streams._Known.streams)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(streams._Known, "streams", known)  # pyright: ignore[reportPrivateUsage]
-    known_executables = executable._KnownExecutables()  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(executable, "_KNOWN", known_executables)
+    executables = known_executables._KnownExecutables()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(known_executables, "_KNOWN", executables)
     RECENT_CAPTURES.clear()
     monkeypatch.setattr(cuda, "driver", lambda: fake)
     monkeypatch.setattr(door, "driver", lambda: fake)

@@ -23,6 +23,8 @@ Semantics that hold everywhere
 from dataclasses import dataclass
 from typing import Final
 
+_SETTLED: Final = "settled: where a mesh cuts the graph, a bool per body, whether its kernels compute weights again"
+
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveSpec:
@@ -88,12 +90,13 @@ PRIMITIVES: Final[dict[str, PrimitiveSpec]] = {
         "T*", "T*: the carries behind the last trip, then the stacked outputs",
         ("trips: at least 1", "constants: how many of the first operands are", "carried: how many operands behind them",
          "reverse: bool, whether the last slice comes first",
-         "recompute: bool, whether the adjoint computes each trip again"),
+         "recompute: bool, whether the adjoint computes each trip again", _SETTLED),
         "the graph of one trip: constants, carries and one slice of each further operand in, carries and slices out",
         linear="by rule"),
     "while": PrimitiveSpec(
-        "T*", "T*: the carries where the condition does not hold any more", ("constants", "carried"),
+        "T*", "T*: the carries where the condition does not hold any more", ("constants", "carried", _SETTLED),
         "two graphs of constants and carries: the condition, one bool, and the carries of the next trip"),
-    "branch": PrimitiveSpec("bool T*", "T*", (), "two graphs of the operands behind the first: where it holds, and "
-                            "where it does not", linear="by rule"),
+    "branch": PrimitiveSpec(
+        "bool T*", "T*", (_SETTLED,),
+        "two graphs of the operands behind the first: where it holds, and where it does not", linear="by rule"),
 }  # fmt: skip

@@ -82,12 +82,12 @@ class Alternatives:
         return "\n".join(lines)
 
 
-def explain(graph: Graph, allowed: Collection[str], taken: int = 0) -> Alternatives:
+def explain(graph: Graph, allowed: Collection[str], taken: int = 0, *, on_mesh: bool = False) -> Alternatives:
     """Search as `rewrite` does, and keep what was not chosen: each rule's best graph, and that of each permission.
 
-    taken: which of the candidates was taken in the end
+    taken: which of the candidates was taken in the end; on_mesh: whether a mesh cuts the graph
     """
-    parts = [_explained(part.graph, allowed, taken) for part in segments(graph)]
+    parts = [_explained(part.graph, allowed, taken, on_mesh=on_mesh) for part in segments(graph)]
     before, chosen = sum_of([part.before for part in parts]), sum_of([part.chosen.price for part in parts])
     applied: dict[str, set[int]] = {}
     for part in parts:
@@ -101,7 +101,7 @@ def explain(graph: Graph, allowed: Collection[str], taken: int = 0) -> Alternati
     ]  # fmt: skip
     rejected.sort(key=lambda each: (each.price, each.rules, each.lines))
     limit = next((part.limit for part in parts if part.limit), "")
-    permissions = tuple(_with_permission(graph, frozenset(allowed), chosen))
+    permissions = tuple(_with_permission(graph, frozenset(allowed), chosen, on_mesh=on_mesh))
     return Alternatives(tuple(sorted(allowed)), before, whole, tuple(rejected[:MOST]), permissions, limit)
 
 
@@ -113,23 +113,25 @@ def _instead(whole: Price, part: Price, other: Price) -> Price:
     )  # fmt: skip
 
 
-def _with_permission(graph: Graph, allowed: frozenset[str], chosen: Price) -> Iterator[tuple[str, Price]]:
+def _with_permission(
+    graph: Graph, allowed: frozenset[str], chosen: Price, *, on_mesh: bool
+) -> Iterator[tuple[str, Price]]:
     """Yield the classes that would make a graph cheaper, and "real" where all together make it cheaper still."""
     best = chosen
     for name in sorted(ALGEBRA - allowed):
-        price = rewrite(graph, {*allowed, name}).after
+        price = rewrite(graph, {*allowed, name}, on_mesh=on_mesh).after
         if price < chosen:
             yield name, price
         best = min(best, price)
     if len(ALGEBRA - allowed) > 1:
-        price = rewrite(graph, {*allowed, *ALGEBRA}).after
+        price = rewrite(graph, {*allowed, *ALGEBRA}, on_mesh=on_mesh).after
         if price < best:
             yield REAL, price
 
 
-def _explained(graph: Graph, allowed: Collection[str], taken: int) -> Alternatives:
+def _explained(graph: Graph, allowed: Collection[str], taken: int, *, on_mesh: bool) -> Alternatives:
     """Explain a graph that is not cut."""
-    saturated = saturate(graph, permitted(allowed))
+    saturated = saturate(graph, permitted(allowed, on_mesh=on_mesh))
     egraph, extractor = saturated.egraph, Extractor(saturated.egraph)
     chosen = extractor.run() if saturated.applied else extractor.original
     candidates = [*candidates_of(extractor, chosen), extractor.original]

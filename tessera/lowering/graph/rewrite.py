@@ -74,12 +74,15 @@ class Rewritten:
         return self.candidates[0]
 
 
-def rewrite(graph: Graph, allowed: Collection[str] = (), rules: Sequence[RewriteRule] | None = None) -> Rewritten:
+def rewrite(
+    graph: Graph, allowed: Collection[str] = (), rules: Sequence[RewriteRule] | None = None, *, on_mesh: bool = False
+) -> Rewritten:
     """Return the cheapest graph that the permitted rules make of a graph.
 
     allowed: classes of rules beyond those that keep every bit; rules: in the place of these
+    on_mesh: whether a mesh cuts the graph that they make
     """
-    used = permitted(allowed) if rules is None else rules
+    used = permitted(allowed, on_mesh=on_mesh) if rules is None else rules
     parts = segments(graph)
     known: dict[Key, tuple[Graph, Rewritten]] = {}
     for part in parts:

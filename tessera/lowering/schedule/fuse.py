@@ -119,8 +119,7 @@ class Fuser:
         """Return the partition."""
         self.grow()
         self.absorb()
-        ordered = self._ordered()
-        return Partition(tuple(Fused(*self._checked(draft.owned)) for draft in ordered), self.aliases)
+        return Partition(tuple(Fused(*self._checked(draft.owned)) for draft in self._ordered()), self.aliases)
 
     def grow(self) -> None:
         """Put every node that is not free into a group, and the groups that are one loop together."""
@@ -411,9 +410,8 @@ class Fuser:
     def _legal(self, owned: Sequence[Node]) -> bool:
         if len(owned) > MOST_NODES:
             return False
-        members = self._members(owned)
-        if self.again and not members.outputs:
-            raise NoKernel("a group that nothing needs: all of it is computed again elsewhere")
+        if not (members := self._members(owned)).outputs and self.again:  # all of it is computed again elsewhere
+            return False
         return not self._reads_itself(members) and self.known.is_kernel(members)
 
     def _reads_itself(self, members: Members) -> bool:
@@ -427,7 +425,9 @@ class Fuser:
         return False
 
     def _checked(self, owned: Sequence[Node]) -> tuple[Members, Form]:
-        return (members := self._members(owned)), self.known.form(members)
+        if not (members := self._members(owned)).outputs and self.again:
+            raise NoKernel("a group that nothing needs: all of it is computed again elsewhere")
+        return members, self.known.form(members)
 
     def _ordered(self) -> list[Draft]:
         """Return the drafts, each after those it reads; of several that are ready, the one begun first."""

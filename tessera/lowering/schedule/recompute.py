@@ -20,6 +20,7 @@ from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, argum
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Graph, Node, Origin, Value
 from tessera.core.graph.infer import labels_of, numbers
+from tessera.core.graph.isolated import is_isolated
 from tessera.core.graph.rewrite import without_dead_code
 from tessera.lowering.schedule.cascades.rebuild import all_of, linear_of, product_of, sum_of
 from tessera.lowering.schedule.cascades.terms import (
@@ -50,7 +51,8 @@ def recompute_weights(graph: Graph) -> Recomputed | None:
     """Return the graph with weights made anew where they are used; None where only what attention returns needs any."""
     rewriting = _Rewriting(graph)
     for normaliser in find_normalisers(graph):
-        rewriting.rewrite(normaliser)
+        if not is_isolated(normaliser.total):
+            rewriting.rewrite(normaliser)
     return rewriting.finish()
 
 
@@ -112,11 +114,14 @@ class _Rewriting:
         return node if mine == node.operands else replace(node, operands=mine)
 
     def _roots(self, normaliser: Normaliser) -> list[_Root]:
-        """Return the operands of contractions and sums that are multiples of weights."""
+        """Return the operands of contractions and sums that are multiples of weights.
+
+        Sums that a mesh cuts are computed apart, on a device that has one leaf as on one that has several.
+        """
         forms = normaliser.forms
         found: list[_Root] = []
         for node in self.graph.nodes:
-            if node is normaliser.total or not (node.op == "contract" or _sums(node, forms.axis)):
+            if node is normaliser.total or is_isolated(node) or not (node.op == "contract" or _sums(node, forms.axis)):
                 continue
             for place, operand in enumerate(node.operands):
                 if operand.type.shape != forms.shape or not operand.type.dtype.is_float:

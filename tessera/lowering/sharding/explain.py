@@ -7,7 +7,7 @@ y = contract(h: f32[8, 256@tp], v: f32[256@tp, 64]) -> f32[8, 64]{sum: tp}    li
 """
 
 from collections.abc import Iterator
-from math import lcm
+from math import lcm, prod
 from typing import Final
 
 from tessera.core.graph.graph import Node, Value
@@ -16,9 +16,11 @@ from tessera.core.placement.memory import amount
 from tessera.lowering.sharding.assign import Assignment
 from tessera.lowering.sharding.factors import factors_of
 from tessera.lowering.sharding.padding import lengths, nested
-from tessera.lowering.sharding.placements import dims_of, local_rows, text
+from tessera.lowering.sharding.partial_results import cut_rows, leaves_of
+from tessera.lowering.sharding.partition import LEAVES
+from tessera.lowering.sharding.placements import Axes, dims_of, local_rows, local_type, text
 from tessera.lowering.sharding.sharded_graph import Choice, ShardedGraph
-from tessera.lowering.sharding.steps import Step, steps_between
+from tessera.lowering.sharding.steps import ALL_REDUCE, Step, steps_between
 
 _MOST_REJECTED: Final = 2
 """Ways to cut a node that are shown beside the one that was taken, where that one moves something."""
@@ -56,6 +58,7 @@ def _of_node(sharded: ShardedGraph, choice: Choice) -> Iterator[str]:
         for step in steps_between(sharded.placements[value], wanted)
     ]
     yield from (f"  {_cost(sharded, step, value)}" for value, step in steps)
+    yield from _leaves_sent(sharded, node, assignment)
     for value, result in zip(node.results, assignment.results, strict=True):
         for step in steps_between(result, sharded.placements[value]):
             yield f"  {_cost(sharded, step, value)}, as it is asked for"
@@ -86,11 +89,28 @@ def _reasons(sharded: ShardedGraph, node: Node, assignment: Assignment) -> Itera
             yield f"  {lengths(extent, parts)}{', masked behind its end' if factors.factors[factor].reduces else ''}"
 
 
+def _leaves_sent(sharded: ShardedGraph, node: Node, assignment: Assignment) -> Iterator[str]:
+    """Yield what a sum over several axes that are cut adds over all devices, for each leaf of the axes before."""
+    cuts = cut_rows(factors_of(node), assignment, sharded.mesh)
+    leaves = leaves_of(node, cuts, LEAVES)
+    for place in range(len(leaves) - 1, 0, -1):
+        cut, count = cuts[place], prod(leaves[:place])
+        (made,) = assignment.results
+        size = count * local_type(node.result.type, made, sharded.mesh).bytes
+        moved = 2 * (cut.parts - 1) * size // cut.parts
+        costs = _amount(sharded, moved, ALL_REDUCE, cut.axes)
+        yield f"  {ALL_REDUCE} over {', '.join(cut.axes)} of its {count} sums, so that all meshes add alike: {costs}"
+
+
+def _amount(sharded: ShardedGraph, moved: int, kind: str, axes: Axes) -> str:
+    cost = LINKS.cost(kind, sharded.mesh, axes, moved)
+    model = "" if cost.measured else " (unmeasured)"
+    return f"{amount(moved)} a device, {cost.seconds * 1e6:,.1f} us{model}" if moved else "nothing moves"
+
+
 def _cost(sharded: ShardedGraph, step: Step, value: Value) -> str:
     moved = step.moved(value.type, sharded.mesh.size)
-    cost = LINKS.cost(step.kind, sharded.mesh, step.axes, moved)
-    model = "" if cost.measured else " (unmeasured)"
-    costs = f"{amount(moved)} a device, {cost.seconds * 1e6:,.1f} us{model}" if moved else "nothing moves"
+    costs = _amount(sharded, moved, step.kind, step.axes)
     return f"{step} of {_name(sharded, value)}: {costs}{_through_whole(sharded, step, value)}"
 
 

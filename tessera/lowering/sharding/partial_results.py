@@ -12,7 +12,7 @@ from typing import Final
 
 from tessera.core.base.dtypes import i64
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.expr import Number
+from tessera.core.graph.expr import Argument, Literal, Number, apply
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.infer import labels_of, numbers
 from tessera.core.graph.isolated import isolated, label_before
@@ -35,6 +35,7 @@ from tessera.lowering.sharding.leaves import (
 )
 from tessera.lowering.sharding.padding import NO_ROW, masked, neutral, place_along, resized, rows_left, within
 from tessera.lowering.sharding.placements import Axes
+from tessera.lowering.sharding.steps import ALL_REDUCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class CutRows:
 
 
 def cut_rows(factors: NodeFactors, assignment: Assignment, mesh: Mesh) -> list[CutRows]:
-    """Return the rows that a node reduces, and a mesh cuts."""
+    """Return the rows that a node reduces, and a mesh cuts, by their axes in its operands."""
     found: list[CutRows] = []
     for number, axes in assignment.axes.items():
         factor = factors.factors[number]
@@ -74,7 +75,28 @@ def cut_rows(factors: NodeFactors, assignment: Assignment, mesh: Mesh) -> list[C
             dims = [next((n for n, dim in enumerate(each) if number in dim), -1) for each in factors.operands]
             rows = assignment.extents[number]
             found.append(CutRows(factor.role, axes, mesh.size(axes), factor.extent, rows, tuple(dims), factor.even))
-    return found
+    return sorted(found, key=lambda cut: cut.dims)
+
+
+def leaves_of(node: Node, cuts: Sequence[CutRows], most: int) -> tuple[int, ...]:
+    """Return how many parts of a sum a device makes along each axis; none where other meshes add in another order.
+
+    most: of a sum along one axis over all devices, a power of two
+    Of products of two axes that are cut a device makes one part: whole stacks of leaves would have to be sent.
+    """
+    if node.op not in _SUMS or (len(cuts) > 1 and not (node.op == "reduce" and node.result.type.dtype.is_float)):
+        return ()
+    leaves = tuple(_leaves_along(node, cut, most) for cut in cuts)
+    return leaves if all(leaves) else ()
+
+
+def _leaves_along(node: Node, cut: CutRows, most: int) -> int:
+    if cut.kind != "sum" or most % cut.parts:
+        return 0
+    leaves = most_leaves(cut.rows, most // cut.parts)
+    divides = cut.even and cut.rows % leaves == 0
+    ordered = not cut.alone and node.result.type.dtype.is_float
+    return leaves if divides or ordered else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +109,18 @@ class _Lying:
     operands: list[Value]
     counts: tuple[int, ...]
     left: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaves:
+    """Operands whose rows are split into leaves.
+
+    holds: for each row of each leaf whether it is one; None: all are; counts: how many rows each device has
+    """
+
+    operands: list[Value]
+    holds: Value | None
+    counts: tuple[int, ...]
 
 
 class PartialResults:
@@ -108,16 +142,6 @@ class PartialResults:
         """Return a device's place along axes of the mesh."""
         return self._once(("place", axes), lambda: place_along(self.builder, axes, parts))
 
-    def leaves_of(self, node: Node, cuts: Sequence[CutRows]) -> int:
-        """Return how many parts of a sum a device makes; 0 where other meshes add in another order."""
-        if len(cuts) != 1 or cuts[0].kind != "sum" or node.op not in _STACKS or self.leaves % cuts[0].parts:
-            return 0
-        (cut,) = cuts
-        mine = most_leaves(cut.rows, self.leaves // cut.parts)
-        divides = cut.even and cut.rows % mine == 0
-        ordered = not cut.alone and node.result.type.dtype.is_float
-        return mine if divides or ordered else 0
-
     def masked(self, node: Node, cuts: Sequence[CutRows], operands: Sequence[Value]) -> list[Value]:
         """Return operands of a node whose part is one result: what is behind the end of a device's rows is neutral."""
         found = list(operands)
@@ -138,24 +162,64 @@ class PartialResults:
                 part = masked(self.builder, part, holds, (), neutral("sum", part.type.dtype), node.result.name)
         return part
 
-    def sum_by_leaves(self, node: Node, cut: CutRows, operands: Sequence[Value], leaves: int) -> Value:
-        """Return a device's sum: the sums of its leaves, which are stacked along a first axis, added in a tree."""
-        return fold_leaves(self.builder, self._stack(node, cut, operands, leaves), leaves)
+    def sum_by_leaves(
+        self, node: Node, cuts: Sequence[CutRows], operands: Sequence[Value], leaves: Sequence[int]
+    ) -> Value:
+        """Return a device's sum: the sums of its leaves, which are stacked along first axes, added in a tree.
 
-    def _stack(self, node: Node, cut: CutRows, operands: Sequence[Value], leaves: int) -> Value:
+        Of two axes the last is added first, over all devices: which devices cut the other does not change its sums.
+        """
+        part = self._stack(node, cuts, operands, leaves)
+        for cut, count in zip(cuts[:0:-1], leaves[:0:-1], strict=True):
+            part = self._over_all_devices(fold_leaves(self.builder, part, count), cut)
+        part = fold_leaves(self.builder, part, leaves[0])
+        for cut in cuts[1:]:
+            part = self._on_first_device(part, cut)
+        return part
+
+    def _over_all_devices(self, part: Value, cut: CutRows) -> Value:
+        return self.builder.add(
+            "collective", [part], None, part.name, kind=ALL_REDUCE, axes=cut.axes, parts=cut.parts, reduction="sum"
+        )  # fmt: skip
+
+    def _on_first_device(self, part: Value, cut: CutRows) -> Value:
+        """Return a sum of all devices on the first of them, and -0.0 on the others, so that it is a sum of parts."""
+        is_first = apply("cmp", Argument(0, i64), Literal(0, i64), predicate="eq")
+        holds = self._once(
+            ("first", cut.axes), lambda: self.builder.elementwise(is_first, [self.place(cut.axes, cut.parts)])
+        )
+        return masked(self.builder, part, holds, (), neutral("sum", part.type.dtype))
+
+    def _stack(
+        self, node: Node, cuts: Sequence[CutRows], operands: Sequence[Value], leaves: Sequence[int]
+    ) -> Value:  # fmt: skip
+        if node.op == "contract":
+            return self._stack_of_products(node, cuts[0], operands, leaves[0])
+        (operand,) = operands
+        for cut, count in zip(reversed(cuts), reversed(leaves), strict=True):  # the last first: axes before it stay
+            (operand,) = self._in_leaves(node, cut, [operand], count).operands
+        return _stack_of_sums(self.builder, node, operand, [cut.dims[0] for cut in cuts])
+
+    def _stack_of_products(self, node: Node, cut: CutRows, operands: Sequence[Value], leaves: int) -> Value:
+        split = self._in_leaves(node, cut, operands, leaves)
+        stack = _stack_of_products(self.builder, node, split.operands, cut.dims)
+        if split.holds is None or not may_be_empty(cut.rows, leaves, split.counts):
+            return stack
+        full = self.builder.reshape(resized(self.builder, split.holds, 1, 1), (leaves,))
+        return masked(self.builder, stack, full, (0,), neutral("sum", stack.type.dtype), node.result.name)
+
+    def _in_leaves(self, node: Node, cut: CutRows, operands: Sequence[Value], leaves: int) -> _Leaves:
+        """Split the rows of operands into leaves; what is no row of a leaf is neutral."""
         lying = self._lying(node, cut, operands, only=True)
         split = [self._split(each, dim, leaves) for each, dim in zip(lying.operands, cut.dims, strict=True)]
-        holds = None
-        if lying.left is not None or cut.rows % leaves:
-            key = "leaves", cut.rows, leaves, lying.left
-            holds = self._once(key, lambda: leaf_holds(self.builder, cut.rows, leaves, lying.left))
-            split = self._chosen(node, cut, split, holds, 2)
-        found = _STACKS[node.op](self.builder, node, split, cut.dims)
-        if holds is None or node.op != "contract" or not may_be_empty(cut.rows, leaves, lying.counts):
-            return found
-        first = resized(self.builder, holds, 1, 1)
-        full = self.builder.reshape(first, (leaves,))
-        return masked(self.builder, found, full, (0,), neutral("sum", found.type.dtype), node.result.name)
+        if lying.left is None and cut.rows % leaves == 0:
+            return _Leaves(split, None, lying.counts)
+        if lying.left is not None and leaves == 1:
+            holds = self.builder.reshape(self._within(cut.rows, lying.left), (1, cut.rows))
+            return _Leaves(self._chosen(node, cut, split, holds, 2), holds, lying.counts)
+        key = "leaves", cut.rows, leaves, lying.left
+        holds = self._once(key, lambda: leaf_holds(self.builder, cut.rows, leaves, lying.left))
+        return _Leaves(self._chosen(node, cut, split, holds, 2), holds, lying.counts)
 
     def _lying(self, node: Node, cut: CutRows, operands: Sequence[Value], *, only: bool) -> _Lying:
         """Bring the rows of each device's block there where a sum depends on it; count those that it has.
@@ -165,7 +229,7 @@ class PartialResults:
         if cut.even:
             return _Lying(list(operands), (cut.rows,) * cut.parts, None)
         place, shards = self.place(cut.axes, cut.parts), cut.shards
-        in_order = only and cut.kind == "sum" and node.op in _STACKS and node.result.type.dtype.is_float
+        in_order = only and cut.kind == "sum" and node.op in _SUMS and node.result.type.dtype.is_float
         halves = self.leaves % cut.parts == 0 and is_power_of_two(cut.parts)
         blocks = blocks_of(cut.extent, cut.parts) if in_order and halves else shards
         counts = tuple(end - first for first, end in blocks)
@@ -236,13 +300,14 @@ def _stack_of_products(builder: GraphBuilder, node: Node, operands: Sequence[Val
     return builder.add("contract", operands, None, node.result.name, **attributes)
 
 
-def _stack_of_sums(builder: GraphBuilder, node: Node, operands: Sequence[Value], dims: Sequence[int]) -> Value:
-    (operand,), (dim,) = operands, dims
-    rank = len(operand.type.shape)
-    first = builder.transpose(operand, (dim, *(axis for axis in range(rank) if axis != dim)))
-    axes = [axis + 1 for axis in numbers(node.attributes["axes"])]
+def _stack_of_sums(builder: GraphBuilder, node: Node, operand: Value, dims: Sequence[int]) -> Value:
+    """Sum a value whose axes `dims`, before they were split, are leaves and rows; the leaves of the last come first."""
+    leaf_axes = [dim + number for number, dim in enumerate(dims)]
+    others = [axis for axis in range(len(operand.type.shape)) if axis not in leaf_axes]
+    first = builder.transpose(operand, (*reversed(leaf_axes), *others))
+    axes = [axis + len(dims) for axis in numbers(node.attributes["axes"])]
     return builder.add("reduce", [first], None, node.result.name, **isolated({"axes": tuple(axes), "kind": "sum"}))
 
 
-_STACKS: Final = {"contract": _stack_of_products, "reduce": _stack_of_sums}
-"""What makes stacks of leaves, by what makes a sum."""
+_SUMS: Final = ("contract", "reduce")
+"""What is summed by leaves."""

@@ -23,7 +23,7 @@ from tessera.lowering.sharding.assign import Assignment
 from tessera.lowering.sharding.factors import OWNED, Factors, NodeFactors, factors_of
 from tessera.lowering.sharding.owned_rows import index_of_owned
 from tessera.lowering.sharding.padding import nested, resized
-from tessera.lowering.sharding.partial_results import CutRows, PartialResults, cut_rows
+from tessera.lowering.sharding.partial_results import CutRows, PartialResults, cut_rows, leaves_of
 from tessera.lowering.sharding.placements import Axes, dims_of, local_rows, local_type
 from tessera.lowering.sharding.sharded_graph import ShardedGraph
 from tessera.lowering.sharding.steps import (
@@ -136,9 +136,9 @@ class _Partitioner:
             self.part(value, wanted, node) for value, wanted in zip(node.operands, assignment.operands, strict=True)
         ]
         cuts = cut_rows(factors, assignment, self.mesh)
-        leaves = self.partial.leaves_of(node, cuts)
-        if leaves > 1:
-            self._add_sum(node, cuts[0], assignment, operands, leaves)
+        leaves = leaves_of(node, cuts, self.leaves)
+        if len(leaves) > 1 or leaves > (1,):
+            self._add_sum(node, cuts, assignment, operands, leaves)
             return
         with self._from(node):
             operands = self.partial.masked(node, cuts, operands)
@@ -193,12 +193,13 @@ class _Partitioner:
         return tuple(made)
 
     def _add_sum(
-        self, node: Node, cut: CutRows, assignment: Assignment, operands: Sequence[Value], leaves: int
-    ) -> None:
+        self, node: Node, cuts: Sequence[CutRows], assignment: Assignment, operands: Sequence[Value],
+        leaves: Sequence[int],
+    ) -> None:  # fmt: skip
         """Add a sum as the sum of its leaves."""
         (made,), value = assignment.results, node.result
         with self.builder.within(node.origin, node.span):
-            self.parts[value, made] = self.partial.sum_by_leaves(node, cut, operands, leaves)
+            self.parts[value, made] = self.partial.sum_by_leaves(node, cuts, operands, leaves)
         self._pin(node, value, made)
 
     def _pin(self, node: Node, value: Value, made: Placement) -> None:

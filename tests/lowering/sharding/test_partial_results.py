@@ -19,7 +19,7 @@ from tessera.core.placement.placement import Placement
 from tessera.lowering.autodiff.reverse import vjp
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.sharding.factors import factors_of
-from tessera.lowering.sharding.partial_results import cut_rows
+from tessera.lowering.sharding.partial_results import cut_rows, leaves_of
 from tessera.lowering.sharding.partition import partition
 from tessera.lowering.sharding.placements import dims_of
 from tessera.lowering.sharding.propagate import propagate
@@ -115,6 +115,39 @@ def test_gradients_have_bits_of_one_device(batch: int, hidden: int, size: int, d
             assert_same_bits(found, one)
         else:
             np.testing.assert_allclose(found, one, rtol=1e-3, atol=1e-4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 20), st.integers(1, 20), st.sampled_from(((1, 2), (2, 1), (2, 2), (1, 8), (8, 1), (2, 4), (4, 2))),
+    st.sampled_from((f32, bf16, f64)), st.booleans(),
+)  # fmt: skip
+def test_sums_over_two_axes_have_bits_of_one_device(
+    batch: int, heads: int, sides: tuple[int, int], dtype: DType, special: bool
+):
+    def sums(b: GraphBuilder, x: Value) -> tuple[Value, ...]:
+        y = b.cast(x, accumulator(dtype))
+        return b.reduce(y, (0, 2)), b.reduce(y, (0, 1, 2)), b.reduce(y, (0, 2), "max")
+
+    graph = graph_of(sums, (dtype, (batch, 3, heads)))
+    arrays, parts = drawn(graph, exact=False, special=special, seed=batch), [dims("dp", "", "tp")]
+    alone = on_mesh(graph, parts, arrays, Mesh.of(("dp", "tp"), range(1), (1, 1)))
+    for actual, expected in zip(
+        on_mesh(graph, parts, arrays, Mesh.of(("dp", "tp"), range(sides[0] * sides[1]), sides)), alone, strict=True
+    ):
+        assert_same_bits(actual, expected)
+
+
+def test_a_sum_over_two_axes_is_added_along_the_last_one_first():
+    """Eight sums of eight leaves each, on all meshes; one that both axes of a product cut has one part a device."""
+    graph = graph_of(lambda b, x: (b.reduce(x, (0, 1)), b.contract(x, x, ((0, 1), (0, 1)), ())), (f32, (16, 24)))
+    sharded = propagate(graph, Mesh.of(("dp", "tp"), range(8), (2, 4)), {graph.inputs[0]: dims("dp", "tp")})
+    cuts = [cut_rows(factors_of(node), sharded.choices[node].assignment, sharded.mesh) for node in graph.nodes]
+    assert [leaves_of(node, cut, 8) for node, cut in zip(graph.nodes, cuts, strict=True)] == [(4, 2), ()]
+    local = partition(sharded)
+    assert collectives(local) == ["all_reduce tp", "slice tp", "all_reduce dp*tp", "all_reduce dp*tp"]
+    inner = next(node for node in local.nodes if node.op == "collective")
+    assert inner.result.type.shape == (4,)
 
 
 @pytest.mark.parametrize("size", SIZES)

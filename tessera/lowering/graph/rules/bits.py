@@ -313,7 +313,7 @@ def _undoes(egraph: EGraph, node: ENode, below: ENode, inner: Argument) -> bool:
 
 
 RULES: Final = (
-    RewriteRule(_MERGE, BITS, _merge_siblings),
+    RewriteRule(_MERGE, BITS, _merge_siblings, concatenates=True),
     RewriteRule("join-views", BITS, _join_views),
     RewriteRule("absorb-transposes", BITS, _absorb_transposes),
     RewriteRule("identities", BITS, _identities),

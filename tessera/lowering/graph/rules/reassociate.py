@@ -434,7 +434,7 @@ RULES: Final = (
     RewriteRule("scales-out-of-products", _KLASS, _scales_out_of_products),
     RewriteRule("scales-out-of-sums", _KLASS, _scales_out_of_sums),
     RewriteRule("factor-sums", _KLASS, _factor_sums),
-    RewriteRule("concatenate-sums", _KLASS, _concatenate_sums),
+    RewriteRule("concatenate-sums", _KLASS, _concatenate_sums, concatenates=True),
     RewriteRule("distribute", _KLASS, _distribute),
     RewriteRule("sum-lone-labels", _KLASS, _sum_lone_labels),
     RewriteRule("sums-of-sums", _KLASS, _sums_of_sums),

@@ -29,12 +29,14 @@ class RewriteRule:
 
     klass: what it may change, a key of `CLASSES`; find: yields its matches in a fixed order
     also: further classes, for what it changes beside
+    concatenates: whether it joins operands, which a mesh may have cut along the axis that becomes theirs
     """
 
     name: str
     klass: str
     find: Finder
     also: tuple[str, ...] = ()
+    concatenates: bool = False
 
     @property
     def summary(self) -> str:

@@ -12,7 +12,12 @@ RULES: Final[tuple[RewriteRule, ...]] = (
 )  # fmt: skip
 
 
-def permitted(classes: Collection[str]) -> tuple[RewriteRule, ...]:
-    """Return the rules that change no bit, and those of the classes that a program permits."""
+def permitted(classes: Collection[str], *, on_mesh: bool = False) -> tuple[RewriteRule, ...]:
+    """Return the rules that change no bit, and those of the classes that a program permits.
+
+    on_mesh: whether a mesh cuts the graph that they make, so that operands are not concatenated
+    """
     allowed = {BITS, *classes}
-    return tuple(rule for rule in RULES if {rule.klass, *rule.also} <= allowed)
+    return tuple(
+        rule for rule in RULES if {rule.klass, *rule.also} <= allowed and not (on_mesh and rule.concatenates)
+    )  # fmt: skip

@@ -25,3 +25,8 @@ def test_nothing_that_changes_bits_without_permission():
     assert {rule.klass for rule in permitted(())} == {BITS}
     assert {rule.klass for rule in permitted({"fold"})} == {BITS, "fold"}
     assert permitted(ALGEBRA) == RULES
+
+
+def test_nothing_is_concatenated_on_a_mesh_which_may_cut_that_axis():
+    off = {rule.name for rule in permitted(ALGEBRA)} - {rule.name for rule in permitted(ALGEBRA, on_mesh=True)}
+    assert off == {"merge-siblings", "concatenate-sums"}

@@ -57,6 +57,19 @@ def cheapest_plan(candidates: Sequence[Graph]) -> PlannedGraph:
     return min(planned, key=lambda each: (plan_price(each.plan), each.place))
 
 
+def settled_plan(graph: Graph, *, recomputes: bool) -> PlannedGraph:
+    """Return the plan of a graph that was settled before a mesh cut it; see `settled_graph.py`.
+
+    recomputes: whether kernels compute weights again, where this part of the graph still has any
+    """
+    ready = prepared(graph)
+    made = recompute_weights(ready) if recomputes else None
+    if made is not None:
+        with suppress(NoKernel):
+            return PlannedGraph(made.graph, plan_graph(made.graph, made.again), 0)
+    return PlannedGraph(ready, plan_graph(ready), 0)
+
+
 def chunked_plan(chosen: PlannedGraph, candidate: Graph, *, shorter: bool) -> PlannedGraph:
     """Return the plan with loops over slices in the place of values that are too large to be kept; itself without any.
 

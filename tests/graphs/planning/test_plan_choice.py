@@ -17,7 +17,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.permissions import ALGEBRA
 from tessera.core.schedule.plan import CASCADE, ROW_LIMIT, is_long
-from tessera.graphs.plan_choice import cheapest_plan, plan_price, prepared, run_price
+from tessera.graphs.planning.plan_choice import cheapest_plan, plan_price, prepared, run_price
 from tessera.lowering.autodiff.reverse import vjp
 from tessera.lowering.graph import chunk as chunks
 from tessera.lowering.graph.egraph.reference_costs import ELEMENTWISE, LAUNCH, PICO, moving_time
