@@ -17,6 +17,7 @@ from tessera.kernels.kernel import Kernel
 from tessera.kernels.options import check_constants
 from tessera.tuning.results import MEASURED, PASSING, Config, Trial, Tuning, choose, config_key, show
 from tessera.tuning.search import Search
+from tessera.tuning.search_space import check_values
 from tessera.tuning.steering import TURN, Steering
 
 RUNNING: Final = "running"
@@ -109,6 +110,7 @@ class BackgroundSearch(Steering):
         """Return a configuration with the names that it leaves out; see `add`."""
         base = self._best_config() or self._search.plan.default or {}
         checked = check_constants(self.kernel.function, self.kernel.source.function, config)
+        check_values(checked, self._search.plan)
         whole = {**base, **checked}
         missing = {name for name in self._search.plan.configs[0] if name not in whole}
         if missing and not self._search.plan.default:

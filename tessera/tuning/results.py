@@ -218,9 +218,9 @@ class Tuning(Mapping[str, Attribute]):
         return calibration(self.trials)
 
     def sorted_trials(self) -> list[Trial]:
-        """Return the trials, the best one first, then by their times; last what has none."""
+        """Return the trials, the best one first, then those compared with it, then by times; last what has none."""
         best = choose(self.trials, self.default)
-        return sorted(self.trials, key=lambda t: (t is not best, t.median is None, t.median or 0.0))
+        return sorted(self.trials, key=lambda t: (t is not best, not t.compared, t.median is None, t.median or 0.0))
 
     @property
     def flops(self) -> float:

@@ -9,6 +9,7 @@ from typing import Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.errors.base import TesseraError
+from tessera.core.errors.catalog import BadKernelOption
 from tessera.core.program.program import Attribute, Program
 from tessera.core.schedule.options import SCHEDULE, applicable, clash, illegal
 from tessera.core.targets import Target
@@ -99,6 +100,27 @@ def _default(kernel: Kernel, names: Sequence[str]) -> dict[str, Attribute] | Non
         elif name in used and name not in local and name not in free:
             return None
     return default
+
+
+def check_values(config: Config, plan: Plan) -> None:
+    """Check that values are of the kinds that a search has for their names: numbers where it has numbers.
+
+    Raises BadKernelOption.
+    """
+    for name, value in config.items():
+        known = [each[name] for each in (*plan.configs, plan.default or {}) if name in each]
+        if known and not any(_is_like(value, each) for each in known):
+            listed = ", ".join(map(str, dict.fromkeys(known)))
+            raise BadKernelOption(
+                f"{name} = {value!r} is no value of its kind", hint=f"the search has {name} = {listed}"
+            )
+
+
+def _is_like(value: Attribute, other: Attribute) -> bool:
+    numbers = (int, float) if isinstance(other, float) else (int,)
+    if isinstance(value, bool) or isinstance(other, bool) or not isinstance(other, int | float):
+        return type(value) is type(other)
+    return isinstance(value, numbers)
 
 
 def suggested_space(source: KernelSource, program: Program, target: str) -> dict[str, tuple[Attribute, ...]]:

@@ -1,11 +1,15 @@
 """The autotuning dashboard in a real JupyterLab: a search in the background, steered by clicks, saved and reopened."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from support.lab import CURRENT, Lab, Watch
+from tessera.tuning.results import MEASURED, Trial, Tuning
+from tessera.viz import dashboard
 
 pytestmark = pytest.mark.browser
 
@@ -23,6 +27,55 @@ x = np.ones(5000, np.float32)
 """
 START = "h = autotune.start(kernel=k, params={'STEP': [16 * i for i in range(1, 200)]}, args=(x, x.copy()), budget=600)"
 STATE = ".tsr-tuning .tsr-state"
+
+
+DECIDED = Tuning(
+    "gemm", "cpu",
+    (
+        Trial({"BM": 16}, MEASURED, (0.9e-3,), "a", at=1.0),
+        Trial({"BM": 32}, MEASURED, (2e-3,), "b", at=2.0, compared=(2e-3,) * 6),
+        Trial({"BM": 64}, MEASURED, (2e-3,), "c", at=3.0, compared=(1e-3,) * 6),
+        Trial({"BM": 128}, MEASURED, (2e-3,), "d", at=4.0, compared=(1.02e-3, 1.04e-3, 1.03e-3, 1.03e-3, 1.03e-3, 0.99e-3)),
+    ),
+    complete=True, default={"BM": 32},
+)  # fmt: skip
+
+
+HOVER = """
+[...document.querySelectorAll('.tsr-chart')].map((node) => {
+  const top = node.querySelector('.tsr-over'), tip = node.querySelector('.tsr-tip'), box = top.getBoundingClientRect();
+  for (let y = 4; y < box.height; y += 4) for (let x = 4; x < box.width; x += 4) {
+    top.dispatchEvent(new PointerEvent('pointermove', { clientX: box.x + x, clientY: box.y + y }));
+    if (!tip.hidden) return tip.textContent;
+  }
+  return '';
+})
+"""
+"""What the first mark of each chart tells, of all that the pointer comes across."""
+
+
+def test_what_decided_is_shown(page: Page, tmp_path: Path, watch: Watch) -> None:
+    page.goto(dashboard(DECIDED).save(tmp_path / "decided.html").as_uri())
+    page.wait_for_selector(".tsr-view[data-ready] .tsr-trials [data-row]")
+    finalists = page.get_by_role("listitem")
+    expect(finalists).to_have_text([
+        re.compile("★ BM=64.*1,000.0 µs"), re.compile(r"BM=128.*1\.030 × the best \(0\.990 to 1\.040\), wins 1 of 6"),
+        re.compile(r"BM=32, the default.*2\.000 × the best \(2\.000 to 2\.000\), wins 0 of 6"),
+    ])  # fmt: skip
+    remarks = page.locator(".tsr-trials [data-row] td:last-child")
+    assert remarks.all_inner_texts() == [
+        "★ best, decided in 6 rounds", "1.030 × the best in 6 rounds", "default, 2.000 × the best in 6 rounds",
+        "0.90 × the best, timed at another moment",
+    ]  # fmt: skip
+    finalists.nth(1).click()
+    expect(page.locator(".tsr-foot").first).to_contain_text("BM=128: 1,030.0 µs")
+    expect(finalists.nth(1)).to_have_class(re.compile("tsr-on"))
+    page.locator("[data-sort=time]").click()
+    assert page.locator(".tsr-trials [data-row]").first.get_attribute("data-row") == "0"
+
+    # Whatever is under the pointer is told beside it, on each chart.
+    assert [told.startswith(("BM=", "after trial ")) for told in page.evaluate(HOVER)] == [True, True, True]
+    assert watch.errors == []
 
 
 def run_cell(page: Page, index: int) -> None:
@@ -57,6 +110,18 @@ def choose_the_last_row(live: Locator) -> None:
     live.locator(".tsr-asks").wait_for()
 
 
+def add_by_hand(live: Locator) -> None:
+    """Submit a configuration by Enter: first one that is refused beside the field."""
+    field, refused = live.locator(".tsr-add input"), live.locator(".tsr-refused")
+    field.fill("STEP=banana")
+    field.press("Enter")
+    expect(refused).to_contain_text("is of another kind than its values in the search")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    field.fill("STEP=4096")
+    expect(refused).to_be_hidden()
+    field.press("Enter")
+
+
 def test_a_search_is_watched_and_steered(lab: Lab, page: Page, watch: Watch) -> None:
     lab.run_cells(page, "dashboard", SETUP, START, "dashboard(h)", "print('state', h.state, len(h.pins))")
     live = page.locator(".tsr-tuning").first
@@ -74,8 +139,7 @@ def test_a_search_is_watched_and_steered(lab: Lab, page: Page, watch: Watch) -> 
     live.locator(".tsr-detail table").wait_for()
     live.locator("[data-do=pin]").click()
     page.wait_for_function("document.querySelector('[data-row]').textContent.includes('pinned')")
-    live.locator(".tsr-add input").fill("STEP=4096")
-    live.locator("[data-do=add]").click()
+    add_by_hand(live)
     page.wait_for_function("document.querySelector('.tsr-tuning .tsr-foot').textContent.includes('next: STEP=4096')")
     live.locator("[data-do=pause]").click()
     page.wait_for_function(

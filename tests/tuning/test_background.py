@@ -240,6 +240,16 @@ def test_what_the_kernel_cannot_have_is_refused(started: Callable[..., Backgroun
         search.add(stages=-1)
 
 
+@pytest.mark.parametrize("value", ["banana", True, 1.5])
+def test_a_value_of_another_kind_is_refused(started: Callable[..., BackgroundSearch], value: str | float):
+    search = started(params={"STEP": [8, 256]})
+    with pytest.raises(BadKernelOption) as refused:
+        search.add(STEP=value)
+    assert refused.value.hint.startswith("the search has STEP = ")
+    search.wait(120)
+    assert all(isinstance(trial.config["STEP"], int) for trial in search.result.trials)
+
+
 def test_a_missing_value_is_that_of_the_best(module: ModuleType, started: Callable[..., BackgroundSearch]):
     search = started()
     best = search.wait(120).config

@@ -48,6 +48,14 @@ export function button(label: string, title: string, press: () => void, attribut
   return make("button", { type: "button", title, "aria-label": named, onclick: press, ...attributes }, label);
 }
 
+/** Put a tooltip beside the pointer: a notebook's panel may contain what is `fixed`, and its corner is not the window's. */
+export function beside(tip: HTMLElement, event: PointerEvent): void {
+  Object.assign(tip.style, { left: "0", top: "0" });
+  const corner = tip.getBoundingClientRect();
+  tip.style.left = `${Math.min(event.clientX + 14, innerWidth - corner.width - 8) - corner.left}px`;
+  tip.style.top = `${event.clientY + 16 - corner.top}px`;
+}
+
 /** Copy a text; pages that are not served over https have no clipboard, so the old command helps out. */
 export async function copy(text: string, near: HTMLElement): Promise<void> {
   try {

@@ -1,5 +1,5 @@
 // A canvas of lanes: units as rows, tiles over time, measured above and predicted below, on one axis.
-import { colour, make, PALETTE, type Context, type Selection } from "../core";
+import { beside, colour, make, PALETTE, type Context, type Selection } from "../core";
 import { after, bin, clear, empty, type Bins } from "./bins";
 import { Strips } from "./strips";
 import { element, time, where, type Columns, type Launch } from "./types";
@@ -443,10 +443,6 @@ export class Lanes {
     this.tip.hidden = !hit;
     if (!hit) return;
     this.tip.textContent = this.told(hit);
-    // A notebook's panel may contain what is `fixed`: its corner is not that of the window.
-    Object.assign(this.tip.style, { left: "0", top: "0" });
-    const corner = this.tip.getBoundingClientRect();
-    this.tip.style.left = `${Math.min(event.clientX + 14, innerWidth - corner.width - 8) - corner.left}px`;
-    this.tip.style.top = `${event.clientY + 16 - corner.top}px`;
+    beside(this.tip, event);
   }
 }

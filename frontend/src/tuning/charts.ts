@@ -1,5 +1,5 @@
 // The charts of the dashboard on canvases: parallel coordinates with brushes, scatter, best so far.
-import { colour, make } from "../core";
+import { beside, colour, make } from "../core";
 import { micro, type Axis, type Model } from "./model";
 
 /** `mark` draws what is selected again, and no more. */
@@ -57,6 +57,20 @@ function scale(axis: Axis, values: Float64Array): { at(value: number): number; v
   return { at: (value) => (Math.log(value) - low) / (high - low), value: (at) => Math.exp(low + at * (high - low)), ticks };
 }
 type Scale = ReturnType<typeof scale>;
+
+/** Say what is under the pointer beside it. */
+function hover(node: HTMLElement, top: HTMLElement, told: (event: PointerEvent) => string): void {
+  const tip = make("div", { class: "tsr-tip", role: "tooltip", hidden: true });
+  node.append(tip);
+  top.addEventListener("pointermove", (event) => {
+    const text = event.buttons ? "" : told(event);
+    tip.hidden = text === "";
+    if (tip.hidden) return;
+    tip.textContent = text;
+    beside(tip, event);
+  });
+  top.addEventListener("pointerleave", () => { tip.hidden = true; });
+}
 
 const BINS = Array.from({ length: HEATS }, (_, i) => i);
 
@@ -192,6 +206,7 @@ export function parallel(host: Host): Chart {
     }
     return found;
   };
+  hover(lines.node, lines.top, (event) => { const row = nearest(event); return row === null ? "" : model.told(row); });
   return { node: lines.node, draw: lines.draw, mark: lines.drawTop, destroy: lines.destroy };
 }
 
@@ -201,7 +216,7 @@ export function scatter(host: Host, side: () => string): Chart {
   let xs = new Float32Array(0), ys = new Float32Array(0);
   const points = surface("scatter of all trials; arrow keys go from trial to trial, the table below holds the same", HEIGHT, ({ context, width }) => {
     const name = side(), time = model.column("time"), values = model.column(name);
-    const axis: Axis = model.axes.find((each) => each.name === name) ?? { name, label: "trial", ticks: null };
+    const axis: Axis = model.axes.find((each) => each.name === name) ?? { name, label: name, ticks: null };
     const down = scale(model.axes.at(-1)!, time);
     let most = 1;
     for (const value of values) if (value > most) most = value;
@@ -248,14 +263,16 @@ export function scatter(host: Host, side: () => string): Chart {
       if (row === model.head.best) { context.fillStyle = colour(root, "--plus"); context.textAlign = "center"; context.fillText("★", xs[row], ys[row] - 8); }
     }
   });
-  points.top.addEventListener("pointerdown", (event) => {
+  const nearest = (event: PointerEvent): number | null => {
     let found: number | null = null, distance = 14 ** 2;
     for (let row = 0; row < xs.length; row++) {
       const off = (xs[row] - event.offsetX) ** 2 + (ys[row] - event.offsetY) ** 2;
       if (off < distance) (found = row), (distance = off);
     }
-    host.choose(found);
-  });
+    return found;
+  };
+  points.top.addEventListener("pointerdown", (event) => host.choose(nearest(event)));
+  hover(points.node, points.top, (event) => { const row = nearest(event); return row === null ? "" : model.told(row); });
   return { node: points.node, draw: points.draw, mark: points.drawTop, destroy: points.destroy };
 }
 
@@ -279,5 +296,13 @@ export function curve(host: Host): Chart {
     context.lineTo(px(last), py(found.at(-1)![1])); context.stroke();
     for (const [rank, seconds] of found) { context.beginPath(); context.arc(px(rank), py(seconds), 3, 0, 7); context.fill(); }
   }, () => undefined);
+  hover(steps.node, steps.top, (event) => {
+    const found = model.head.curve, last = Math.max(1, model.head.settled - 1);
+    const rank = ((event.offsetX - LEFT) / (steps.node.clientWidth - LEFT - RIGHT)) * last;
+    const step = found.findLast(([at]) => at <= rank + 0.5);
+    if (!step || rank > last + 0.5) return "";
+    const row = model.data.columns.rank.data.indexOf(step[0]);
+    return `after trial ${Math.round(Math.min(rank, last)) + 1}: ${micro(step[1])}, of ${model.config(row)}`;
+  });
   return { node: steps.node, draw: steps.draw, mark: steps.drawTop, destroy: steps.destroy };
 }

@@ -3,10 +3,13 @@ import type { NDArray } from "../core";
 
 export interface Parameter { name: string; values: string[]; keys: string[]; codes: NDArray }
 export interface Effect { name: string; share: number; best: string }
+/** A configuration timed in turns with the best: the median of its time over the best one's, and an interval around it. */
+export interface Finalist { row: number; seconds: number; ratio: number; low: number; high: number; wins: number; rounds: number }
 export interface Head {
   state: string; phase: string; settled: number; total: number; seconds: number | null; budget: number | null; left: number | null;
   best: number; default: number; pins: number[]; scale: number; told: string; flops: number; traffic: number;
   effects: Effect[]; full: boolean; curve: [number, number][];
+  finalists: Finalist[];
 }
 export type Columns = Record<"status" | "seconds" | "shortest" | "predicted" | "rank" | "at" | "message" | "same_as" | "disturbed" | "launches", NDArray>;
 export interface Payload {
@@ -23,7 +26,7 @@ export const micro = (seconds: number): string =>
 
 export class Model {
   ranges = new Map<string, [number, number]>();
-  sort = "time";
+  sort = "verdict";
   descending = false;
   /** Rows inside every brush, in the order of the table. */
   rows: Int32Array = new Int32Array(0);
@@ -39,13 +42,15 @@ export class Model {
   get size(): number { return this.data.columns.status.data.length; }
   get head(): Head { return this.data.head; }
   get axes(): Axis[] {
+    const predicted = this.column("predicted").some((seconds) => seconds > 0); // an axis without values would cut all lines
     return [...this.data.parameters.map((each) => ({ name: each.name, label: each.name, ticks: each.values })),
-      { name: "predicted", label: "predicted", ticks: null }, { name: "time", label: "time", ticks: null }];
+      ...(predicted ? [{ name: "predicted", label: "predicted", ticks: null }] : []), { name: "time", label: "time", ticks: null }];
   }
 
   column(name: string): Float64Array {
     const known = this.columns.get(name);
     if (known) return known;
+    if (name === "verdict") return this.verdict();
     const of = this.data.columns;
     const made = new Float64Array(this.size);
     const parameter = this.data.parameters.find((each) => each.name === name);
@@ -56,6 +61,16 @@ export class Model {
     this.columns.set(name, made);
     return made;
   }
+
+  /** What decided: the best, those that were timed in turns with it, and the others by their times. */
+  private verdict(): Float64Array {
+    const { finalists, best } = this.head, made = Float64Array.from(this.column("time"), (seconds) => finalists.length + seconds);
+    finalists.forEach(({ row }, place) => { made[row] = place; });
+    if (best >= 0) made[best] = -1;
+    this.columns.set("verdict", made);
+    return made;
+  }
+  finalist(row: number): Finalist | undefined { return this.head.finalists.find((each) => each.row === row); }
 
   /** Sort and brush again: those without a value come last, equal ones as they stand, and lie in no range. */
   refresh(): void {
@@ -88,6 +103,7 @@ export class Model {
     this.data.messages = delta.messages;
     this.data.head = delta.head;
     this.data.version = delta.to;
+    this.columns.delete("verdict");
     if (rows.length) this.refresh();
     else this.order();
   }
@@ -118,7 +134,10 @@ export class Model {
     if (row === this.head.default) parts.push("default");
     if (of.same_as.data[row] >= 0) parts.push(`same code as ${this.config(of.same_as.data[row])}`);
     const best = of.seconds.data[this.head.best], own = of.seconds.data[row];
-    if (row !== this.head.best && own > 0 && best > 0) parts.push(`${(own / best).toFixed(2)} × the best`);
+    const turns = this.finalist(row), elsewhere = this.head.finalists.length > 1 ? ", timed at another moment" : "";
+    if (row === this.head.best) parts.push(...(turns && turns.rounds ? [`decided in ${turns.rounds} rounds`] : []));
+    else if (turns) parts.push(`${turns.ratio.toFixed(3)} × the best in ${turns.rounds} rounds`);
+    else if (own > 0 && best > 0) parts.push(`${(own / best).toFixed(2)} × the best${elsewhere}`);
     if (of.disturbed.data[row]) parts.push(`≈ ${of.disturbed.data[row]} launches disturbed by other work`);
     if (of.message.data[row] >= 0) parts.push(this.data.messages[of.message.data[row]]);
     return parts.join(", ");

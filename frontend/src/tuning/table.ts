@@ -8,7 +8,7 @@ const ROW = 22, HEAD = 46;
 export function trials(host: Host) {
   const { root, model } = host;
   const names = model.data.parameters.map((each) => each.name);
-  const heads: [string, string][] = [...names.map((name): [string, string] => [name, name]), ["time", "time"], ["", "GFLOP/s"], ["", "GB/s"], ["predicted", "predicted"], ["", "error"], ["trial", "trial"], ["", "status"], ["", "remarks"]];
+  const heads: [string, string][] = [...names.map((name): [string, string] => [name, name]), ["time", "time"], ["", "GFLOP/s"], ["", "GB/s"], ["predicted", "predicted"], ["", "error"], ["trial", "trial"], ["", "status"], ["verdict", "remarks"]];
   const buttons = heads.map(([column, label]) =>
     column ? make("button", { type: "button", "data-sort": column, title: `sort by ${label}`, onclick: () => sort(column) }, label) : null);
   const filters = model.data.parameters.map((each) => {

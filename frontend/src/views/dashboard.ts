@@ -1,6 +1,7 @@
 // The autotuning dashboard: a search as parallel coordinates, scatter, best so far and a table; steered while it runs.
 import { button, make, mount as mountView, plural, register, table, type Context, type View } from "../core";
-import { curve, parallel, scatter, type Host } from "../tuning/charts";
+import { curve, parallel, ramp, scatter, type Host } from "../tuning/charts";
+import { finals } from "../tuning/finals";
 import { Model, micro, type Delta, type Payload } from "../tuning/model";
 import { trials } from "../tuning/table";
 import style from "./dashboard.css";
@@ -29,9 +30,22 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
     };
     const pause = button("‖ pause", "begin no further launch", () => void ask({ type: data.head.state === "paused" ? "resume" : "pause" }), { "data-do": "pause" });
     const stop = button("■ stop", "end the search and keep the best", () => void ask({ type: "stop" }), { "data-do": "stop" });
-    const field = make("input", { type: "text", size: 22, placeholder: data.parameters.map((each) => `${each.name}=${each.values[0]}`).join(" "), "aria-label": "a configuration to measure next, NAME=VALUE" });
-    const add = make("form", { class: "tsr-add", onsubmit: (event) => { event.preventDefault(); void ask({ type: "add", text: field.value }).then((done) => { if (done) field.value = ""; }); } },
-      field, make("button", { title: "measure this configuration next", "aria-label": "add this configuration", "data-do": "add" }, "+ add"));
+    const field = make("input", { type: "text", size: 22, placeholder: data.parameters.map((each) => `${each.name}=${each.values[0]}`).join(" "), "aria-label": "a configuration to measure next, NAME=VALUE", "data-lm-suppress-shortcuts": "true", oninput: () => refuse("") });
+    const refused = make("div", { class: "tsr-refused", role: "alert", hidden: true });
+    const refuse = (why: string): void => {
+      refused.hidden = why === "";
+      refused.textContent = why;
+      if (why) field.setAttribute("aria-invalid", "true"); else field.removeAttribute("aria-invalid");
+    };
+    const submit = async (): Promise<void> => {
+      const reply = await context.channel!.ask({ type: "add", text: field.value });
+      refuse(reply.error ?? "");
+      if (reply.error) return;
+      field.value = "";
+      if (reply.result?.told) say.textContent = reply.result.told;
+    };
+    const add = make("form", { class: "tsr-add", onsubmit: (event) => { event.preventDefault(); void submit(); } },
+      make("div", {}, field, refused), make("button", { title: "measure this configuration next", "aria-label": "add this configuration", "data-do": "add" }, "+ add"));
     const pin = button("⚑ pin", "keep this configuration on top, and compare it with the best to the end", () => {
       if (chosen !== null) void ask({ type: "pin", row: chosen, on: !model.head.pins.includes(chosen) });
     }, { "data-do": "pin" });
@@ -39,8 +53,9 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
     const choices: [string, string][] = [...data.parameters.map((each): [string, string] => [each.name, each.name]), ["predicted", "predicted time"], ["trial", "trial"]];
     const select = make("select", { "aria-label": "across", onchange: () => { side = select.value; points.draw(); } }, ...choices.map(([name, label]) => make("option", { value: name }, label)));
     const effects = make("div", { class: "tsr-effects" });
-    const lines = parallel(host), points = scatter(host, () => side), steps = curve(host), list = trials(host);
-    const charts = [lines, points, steps];
+    const lines = parallel(host), points = scatter(host, () => side), steps = curve(host), verdict = finals(host), list = trials(host);
+    const charts = [lines, points, steps, verdict];
+    const heats = make("span", { class: "tsr-heats", "aria-hidden": "true" }), heat = make("span", { class: "tsr-heat tsr-soft", title: "the colour of a trial: its time over the fastest one's, logarithmic" }, "fastest", heats, "4 × and slower");
     const reset = button("show all", "take all filters back", () => { model.ranges.clear(); brushed(); });
     const counted = make("span", { class: "tsr-soft" });
 
@@ -66,7 +81,7 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
         ...head.effects.map((each) => make("span", { class: "tsr-effect" }, make("b", {}, each.name), make("span", { class: "tsr-share", "aria-hidden": "true" }, make("span", { style: `width:${(100 * each.share).toFixed(0)}%` })), `${(100 * each.share).toFixed(0)} %, best ${each.best}`)),
         rest !== null && head.effects.length ? `rest ${(100 * Math.max(0, rest)).toFixed(0)} %` : "");
     };
-    const draw = (): void => { for (const chart of charts) chart.draw(); list.draw(); head(); counts(); };
+    const draw = (): void => { heats.style.background = `linear-gradient(to right, ${ramp(root, 0)}, ${ramp(root, 1)})`; for (const chart of charts) chart.draw(); list.draw(); head(); counts(); };
     const counts = (): void => {
       const kept = model.inside.reduce((sum, each) => sum + each, 0);
       counted.textContent = kept === model.size ? plural(kept, "trial") : `${kept.toLocaleString("en")} of ${plural(model.size, "trial")} in the filters`;
@@ -125,7 +140,7 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
 
     const area = make("div", { class: "tsr-tuning", onkeydown: walk },
       make("div", { class: "tsr-head" }, make("span", { class: "tsr-name" }, data.title), state, bar, make("span", { class: "tsr-grow" }), ...(channel ? [pause, stop, pin, add] : [])),
-      make("div", { class: "tsr-bar" }, line), lines.node,
+      make("div", { class: "tsr-bar" }, line, make("span", { class: "tsr-grow" }), heat), verdict.node, lines.node,
       make("div", { class: "tsr-pair" },
         make("div", {}, make("label", { class: "tsr-soft tsr-side" }, "time by ", select), points.node),
         make("div", {}, make("div", { class: "tsr-soft tsr-side" }, "best so far"), steps.node)),

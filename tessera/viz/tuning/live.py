@@ -16,6 +16,7 @@ import numpy as np
 
 from tessera.performance.cost_model import Calibration
 from tessera.tuning.background import BackgroundSearch
+from tessera.tuning.final_rounds import Finalist, final_rounds
 from tessera.tuning.results import STATUSES, Trial, Tuning, choose, config_key
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.tuning.importance import importance
@@ -32,7 +33,7 @@ class Head:
 
     state, phase: of the search; settled, total: configurations; seconds: so far; left: those it still takes, estimated
     best, default, pins: rows; scale, told: of the predictions; effects, full: main effects, see `importance`
-    curve: ranks and seconds of the best so far
+    curve: ranks and seconds of the best so far; finalists: what the rounds that decided say, the best first
     """
 
     state: str
@@ -52,6 +53,7 @@ class Head:
     effects: tuple[object, ...]
     full: bool
     curve: tuple[tuple[int, float], ...]
+    finalists: tuple[Finalist, ...]
 
 
 def head_of(
@@ -66,7 +68,7 @@ def head_of(
         state, phase, model.settled, len(model), seconds, budget,
         time_left(model.settled, len(model), seconds, budget) if running else None,
         model.best, model.default, tuple(pins), model.scale, model.told, model.flops, model.traffic,
-        found.effects, found.full, tuple(zip(map(int, ranks), map(float, times), strict=True)),
+        found.effects, found.full, tuple(zip(map(int, ranks), map(float, times), strict=True)), model.finalists,
     )  # fmt: skip
 
 
@@ -198,7 +200,10 @@ class Follower:
         work = [(t.flops, t.traffic) for t in self._trials if t.flops or t.traffic]
         flops = min((flops for flops, _ in work if flops), default=0.0)
         traffic = min((traffic for _, traffic in work if traffic), default=0.0)
-        return dataclasses.replace(model, best=best, scale=known.scale, told=known.told, flops=flops, traffic=traffic)
+        return dataclasses.replace(
+            model, best=best, scale=known.scale, told=known.told, flops=flops, traffic=traffic,
+            finalists=final_rounds(self._trials, best),
+        )  # fmt: skip
 
     def _best(self) -> int:
         """Return the row that `choose` takes, which looks at few rows: those compared, or else the fastest one."""

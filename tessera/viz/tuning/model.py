@@ -13,6 +13,7 @@ from typing import Final, cast
 import numpy as np
 
 from tessera.core.program.program import Attribute
+from tessera.tuning.final_rounds import Finalist, final_rounds
 from tessera.tuning.results import MEASURED, PASSING, STATUSES, Config, Trial, Tuning, choose, config_key
 
 Column = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -49,6 +50,7 @@ class TuningModel:
     best, default: rows, -1 where there is none
     flops, traffic: operations and bytes of a launch, 0 where they are not counted
     told: the error of the predictions so far, in words
+    finalists: what the rounds that decided say, the best first
     """
 
     kernel: str
@@ -75,6 +77,7 @@ class TuningModel:
     complete: bool
     interrupted: bool
     notes: tuple[str, ...]
+    finalists: tuple[Finalist, ...] = ()
 
     def __len__(self) -> int:
         return len(self.status)
@@ -138,7 +141,8 @@ def model_of(tuning: Tuning) -> TuningModel:
     """Return what to draw of a search, finished or not."""
     trials = tuning.trials
     rows = {config_key(trial.config): row for row, trial in enumerate(trials)}
-    best = choose(trials, tuning.default)
+    chosen = choose(trials, tuning.default)
+    best = -1 if chosen is None else rows[config_key(chosen.config)]
     messages = tuple(dict.fromkeys(trial.error for trial in trials if trial.error))
     places = {text: place for place, text in enumerate(messages)}
     return TuningModel(
@@ -152,10 +156,10 @@ def model_of(tuning: Tuning) -> TuningModel:
         _codes(-1 if t.same_as is None else rows.get(config_key(t.same_as), -1) for t in trials),
         _codes(trial.disturbed for trial in trials),
         _codes(len(trial.compared or trial.seconds) for trial in trials),
-        -1 if best is None else rows[config_key(best.config)],
+        best,
         -1 if tuning.default is None else rows.get(config_key(tuning.default), -1),
         tuning.calibration.scale, tuning.calibration.told, tuning.flops, tuning.traffic,
-        tuning.complete, tuning.interrupted, tuning.notes,
+        tuning.complete, tuning.interrupted, tuning.notes, final_rounds(trials, best),
     )  # fmt: skip
 
 

@@ -84,7 +84,9 @@ def _row(tuning: Tuning, trial: Trial, best: float | None, names: tuple[str, ...
     ratio = trial.median / best
     if trial.disturbed:
         mark.append(f"{trial.disturbed} of {len(trial.seconds)} launches disturbed by other work")
-    said = [*mark, f"{ratio:.2f} times the best"] if ratio != 1.0 else [*mark, "the best"]
+    decided = not trial.compared and any(other.compared for other in tuning.trials)
+    moment = ", timed at another moment" if decided else ""
+    said = [*mark, f"{ratio:.2f} times the best{moment}"] if ratio != 1.0 else [*mark, "the best"]
     expected = ""
     if trial.predicted is not None:
         seconds = tuning.calibration.corrected(trial.predicted)

@@ -142,3 +142,16 @@ def test_an_unknown_column_is_refused():
 )
 def test_the_time_left(settled: int, total: int, seconds: float, budget: float, left: float | None):
     assert time_left(settled, total, seconds, budget) == left
+
+
+def test_finalists_are_rows_of_the_columns():
+    trials = (
+        Trial({"BM": 16}, MEASURED, (0.5e-3,), "a"),  # faster at another moment
+        Trial({"BM": 32}, MEASURED, (2e-3,), "b", compared=(1.1e-3, 2.2e-3)),
+        Trial({"BM": 64}, MEASURED, (2e-3,), "c", compared=(1e-3, 2e-3)),
+    )
+    tuning = Tuning("k", "cpu", trials, complete=True)
+    model = model_of(tuning)
+    assert model.best == 2
+    assert [(each.row, each.rounds) for each in model.finalists] == [(2, 2), (1, 2)]
+    assert [trial.config["BM"] for trial in tuning.sorted_trials()] == [64, 32, 16]

@@ -61,3 +61,17 @@ def test_long_searches_are_cut() -> None:
     assert tuning_table(many).left == 2
     assert "and 2 more" in tuning_html(many)
     assert len(tuning_table(many, 8).rows) == 8
+
+
+def test_what_was_timed_at_another_moment_says_so():
+    trials = (
+        Trial({"BM": 16}, MEASURED, (0.5e-3,), "a"),
+        Trial({"BM": 32}, MEASURED, (2e-3,), "b", compared=(2e-3, 2e-3)),
+        Trial({"BM": 64}, MEASURED, (2e-3,), "c", compared=(1e-3, 1e-3)),
+    )
+    rows = tuning_table(Tuning("k", "cpu", trials, complete=True)).rows
+    assert [row.remark for row in rows] == [
+        "the best",
+        "2.00 times the best",
+        "0.50 times the best, timed at another moment",
+    ]
