@@ -1,4 +1,5 @@
-// Tessera in JupyterLab and Notebook: `%%tessera` cells get colours, mistakes while typing, and help; no other cell is touched.
+// Tessera in JupyterLab and Notebook: `%%tessera` cells get colours, mistakes while typing, and help; no other cell is
+// touched, but views can have a line written into a new cell.
 import { IEditorExtensionRegistry } from "@jupyterlab/codemirror";
 import { ICompletionProviderManager } from "@jupyterlab/completer";
 import { INotebookTracker } from "@jupyterlab/notebook";
@@ -6,6 +7,7 @@ import { Prec, type Extension } from "@codemirror/state";
 import { EditorView, hoverTooltip, ViewPlugin, type ViewUpdate } from "@codemirror/view";
 import { isTessera, offsetOf, placeOf } from "./cell";
 import { colours, setWords } from "./colours";
+import { insertProposals } from "./insert";
 import { Link, type Mistake, type Offers, type Told, type Word } from "./link";
 import { described, mistakes, mistakesAt, setMistakes } from "./mistakes";
 import { style } from "./style";
@@ -163,6 +165,7 @@ const plugin = {
       factory: ({ model }) =>
         model.mimeType.includes("python") ? { instance: () => extension, reconfigure: () => null } : null,
     });
+    if (tracker) insertProposals(tracker);
     completers?.registerProvider(completion(tracker));
   },
 };

@@ -51,6 +51,11 @@ declare module "@jupyterlab/notebook" {
   interface NotebookPanel {
     readonly node: HTMLElement;
     readonly sessionContext: SessionContext;
+    readonly content: {
+      readonly widgets: readonly { readonly node: HTMLElement }[];
+      readonly model: { readonly sharedModel: { insertCell(at: number, cell: { cell_type: "code"; source: string }): unknown } } | null;
+      activeCellIndex: number;
+    };
   }
   interface INotebookTracker {
     find(test: (panel: NotebookPanel) => boolean): NotebookPanel | undefined;

@@ -26,6 +26,8 @@ from tessera.tuning.results import ILLEGAL, PRUNED, Config, Trial, config_key
 
 _SMALLEST: Final = 16
 _LARGEST: Final = 512
+_MOST_NAMED: Final = 6
+"""Values of a parameter that a message names."""
 _PIECE: Final = 8
 """Registers are given to a warp in pieces of this many a lane (CUDA occupancy calculator)."""
 
@@ -110,10 +112,10 @@ def check_values(config: Config, plan: Plan) -> None:
     for name, value in config.items():
         known = [each[name] for each in (*plan.configs, plan.default or {}) if name in each]
         if known and not any(_is_like(value, each) for each in known):
-            listed = ", ".join(map(str, dict.fromkeys(known)))
-            raise BadKernelOption(
-                f"{name} = {value!r} is no value of its kind", hint=f"the search has {name} = {listed}"
-            )
+            values = list(dict.fromkeys(map(str, known)))
+            listed = ", ".join([*values[:_MOST_NAMED], *["..."][: len(values) > _MOST_NAMED]])
+            message = f"{name} = {value!r} is of another kind than its values in the search"
+            raise BadKernelOption(message, hint=f"the search has {name} = {listed}")
 
 
 def _is_like(value: Attribute, other: Attribute) -> bool:

@@ -110,6 +110,17 @@ def choose_the_last_row(live: Locator) -> None:
     live.locator(".tsr-asks").wait_for()
 
 
+def use_the_chosen_one(live: Locator, page: Page) -> None:
+    """Write the chosen configuration into a cell below the dashboard's, and take the cell away again."""
+    step = live.locator("[data-row][aria-selected=true] td").first.inner_text()
+    live.locator("[data-do=use]").click()
+    expect(live.locator(".tsr-foot").first).to_contain_text("inserted: ")
+    content = f"{CURRENT}.content"
+    assert page.evaluate(f"{content}.activeCell.model.sharedModel.source") == f"doubled = doubled.variant(STEP={step})"
+    assert page.evaluate(f"{content}.activeCellIndex") == 3
+    page.evaluate(f"{content}.model.sharedModel.deleteCell(3)")
+
+
 def add_by_hand(live: Locator) -> None:
     """Submit a configuration by Enter: first one that is refused beside the field."""
     field, refused = live.locator(".tsr-add input"), live.locator(".tsr-refused")
@@ -157,6 +168,7 @@ def test_a_search_is_watched_and_steered(lab: Lab, page: Page, watch: Watch) -> 
     for _ in range(2):
         page.keyboard.press("ArrowDown")
     choose_the_last_row(live)
+    use_the_chosen_one(live, page)
     live.locator("[data-do=diff]").click()
     page.wait_for_selector(".tsr-detail [data-kind=diff][data-ready]")
     live.locator("[data-do=profile]").press("Enter")

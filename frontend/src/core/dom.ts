@@ -56,6 +56,15 @@ export function beside(tip: HTMLElement, event: PointerEvent): void {
   tip.style.top = `${event.clientY + 16 - corner.top}px`;
 }
 
+/** Write code into a cell below the one that shows `node`, where JupyterLab has Tessera's extension; copy it elsewhere. */
+export async function propose(code: string, node: HTMLElement): Promise<"inserted" | "copied"> {
+  const proposal = { code, inserted: false };
+  node.dispatchEvent(new CustomEvent("tessera:insert", { bubbles: true, composed: true, detail: proposal }));
+  if (proposal.inserted) return "inserted";
+  await copy(code, node);
+  return "copied";
+}
+
 /** Copy a text; pages that are not served over https have no clipboard, so the old command helps out. */
 export async function copy(text: string, near: HTMLElement): Promise<void> {
   try {

@@ -1,5 +1,5 @@
 // The autotuning dashboard: a search as parallel coordinates, scatter, best so far and a table; steered while it runs.
-import { button, make, mount as mountView, plural, register, table, type Context, type View } from "../core";
+import { button, make, mount as mountView, plural, propose, register, table, type Context, type View } from "../core";
 import { curve, parallel, ramp, scatter, type Host } from "../tuning/charts";
 import { finals } from "../tuning/finals";
 import { Model, micro, type Delta, type Payload } from "../tuning/model";
@@ -30,7 +30,13 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
     };
     const pause = button("‖ pause", "begin no further launch", () => void ask({ type: data.head.state === "paused" ? "resume" : "pause" }), { "data-do": "pause" });
     const stop = button("■ stop", "end the search and keep the best", () => void ask({ type: "stop" }), { "data-do": "stop" });
-    const field = make("input", { type: "text", size: 22, placeholder: data.parameters.map((each) => `${each.name}=${each.values[0]}`).join(" "), "aria-label": "a configuration to measure next, NAME=VALUE", "data-lm-suppress-shortcuts": "true", oninput: () => refuse("") });
+    const field = make("input", { type: "text", size: 22, placeholder: data.parameters.map((each) => `${each.name}=${each.values[0]}`).join(" "), "aria-label": "a configuration to measure next, NAME=VALUE", oninput: () => refuse(""), onkeydown: (event) => {
+      // Said here: JupyterLab keeps a form in an output from submitting by Enter.
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      event.stopPropagation();
+      void submit();
+    } });
     const refused = make("div", { class: "tsr-refused", role: "alert", hidden: true });
     const refuse = (why: string): void => {
       refused.hidden = why === "";
@@ -99,6 +105,10 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
       if (tell) context.bus.select(row === null ? null : { configs: [model.key(row)], label: model.config(row) }, root);
       if (row !== null && context.channel) void look(row);
     };
+    const use = async (row: number): Promise<void> => {
+      const found = await ask({ type: "use", row });
+      if (found) say.textContent = `${await propose(found.code, root)}: ${found.code}`;
+    };
     const look = async (row: number): Promise<void> => {
       const asked = ++shown;
       const found = await context.channel!.ask({ type: "detail", row });
@@ -106,6 +116,8 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
       const result = found.result ?? { rows: [], error: found.error };
       const differs = (result.rows as [string, string, string][]).map(([name, own, best]) => [name, own, best, own === best ? "" : "≠"]);
       details.replaceChildren(result.error ? make("div", {}, result.error) : table(["its code needs", "this one", "the best", ""], differs, [1, 2], `${model.config(row)} beside ${model.head.best >= 0 ? model.config(model.head.best) : "no other"}`));
+      const asks = make("div", { class: "tsr-asks" }, button("✎ use this", "write this configuration into a cell below", () => void use(row), { "data-do": "use" }));
+      details.prepend(asks);
       if (!result.error && model.head.best >= 0) {
         const place = make("div");
         const embed = (type: string) => async (): Promise<void> => {
@@ -119,9 +131,9 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
             void mountView(inner, view.kind, view.payload, null);
           }
         };
-        details.prepend(make("div", { class: "tsr-asks" },
+        asks.append(
           ...(row !== model.head.best ? [button("≠ diff with the best", "show what the compiler made differently than for the best", embed("diff"), { "data-do": "diff" })] : []),
-          button("◷ profile beside the best", "run this configuration and the best one once more, and show their timelines", embed("profile"), { "data-do": "profile" })));
+          button("◷ profile beside the best", "run this configuration and the best one once more, and show their timelines", embed("profile"), { "data-do": "profile" }));
         details.append(place);
       }
       details.hidden = false;

@@ -76,6 +76,7 @@ class Dashboard(View[TuningModel]):
         self._kernel = kernel
         self._answers: dict[str, Callable[[Mapping[str, object]], object]] = {
             "detail": self._detail,
+            "use": self._use,
             "diff": lambda message: self._beside(message, diff_with_best),
             "profile": lambda message: self._beside(message, profile_beside_best),
         }
@@ -131,6 +132,12 @@ class Dashboard(View[TuningModel]):
             return {"rows": [], "error": "resources need the kernel: dashboard(..., kernel=k), which was called once"}
         best = model.config(model.best) if model.best >= 0 else None
         return detail(self._kernel, values, model.config(row), best)
+
+    def _use(self, message: Mapping[str, object]) -> dict[str, str]:
+        """Return the line that gives the kernel a configuration."""
+        config = model_of(self.tuning).config(int(str(message["row"])))
+        values = ", ".join(f"{name}={value!r}" for name, value in config.items())
+        return {"code": f"{self.data.kernel} = {self.data.kernel}.variant({values})"}
 
     def _beside(self, message: Mapping[str, object], show_both: ShowBoth) -> dict[str, object]:
         """Return views of a configuration and of the best one."""

@@ -90,6 +90,9 @@ def test_a_point_shows_its_resources_where_the_kernel_is_known(kernel: Kernel):
     found = autotune.search(kernel=kernel, params={"STEP": [32]})
     told = asked(dashboard(found, kernel=kernel), type="detail", row=1)["result"]
     assert [name for name, *_ in told["rows"]][-1] == "code"
+    assert asked(dashboard(found), type="use", row=1)["result"] == {
+        "code": f"{kernel.source.name} = {kernel.source.name}.variant(STEP=32)"
+    }
     assert "need the kernel" in asked(dashboard(found), type="detail", row=1)["result"]["error"]
     with pytest.raises(ValueError, match="Dashboard knows no message 'pause'"):
         asked(dashboard(found), type="pause")
