@@ -18,7 +18,7 @@ export function finals(host: Host): Chart {
     const told = best ? micro(each.seconds) : `${times(each.ratio)} × the best (${times(each.low)} to ${times(each.high)}), wins ${each.wins} of ${each.rounds}`;
     return make("div", { role: "listitem", class: "tsr-finalist", "data-finalist": each.row, title: `${model.config(each.row)}: ${told}; median ${micro(each.seconds)}`, onclick: () => host.choose(each.row) },
       make("span", { class: "tsr-finalist-name" }, `${best ? "★ " : ""}${model.config(each.row)}${each.row === model.head.default ? ", the default" : ""}`),
-      make("span", { class: "tsr-track", "aria-hidden": "true" },
+      make("span", { class: "tsr-ratios", "aria-hidden": "true" },
         make("span", { class: "tsr-one", style: `left:${at(1)}` }),
         each.low <= high && make("span", { class: "tsr-interval", style: `left:${at(each.low)};right:calc(100% - ${at(each.high)})` }),
         make("span", { class: each.ratio > high ? "tsr-beyond" : "tsr-dot", style: `left:${at(each.ratio)}` }, each.ratio > high ? "▸" : "")),

@@ -61,7 +61,7 @@ function mount(root: HTMLElement, data: Payload, context: Context): View {
     const effects = make("div", { class: "tsr-effects" });
     const lines = parallel(host), points = scatter(host, () => side), steps = curve(host), verdict = finals(host), list = trials(host);
     const charts = [lines, points, steps, verdict];
-    const heats = make("span", { class: "tsr-heats", "aria-hidden": "true" }), heat = make("span", { class: "tsr-heat tsr-soft", title: "the colour of a trial: its time over the fastest one's, logarithmic" }, "fastest", heats, "4 × and slower");
+    const heats = make("span", { class: "tsr-ramp", "aria-hidden": "true" }), heat = make("span", { class: "tsr-ramp-told tsr-soft", title: "the colour of a trial: its time over the fastest one's, logarithmic" }, "fastest", heats, "4 × and slower");
     const reset = button("show all", "take all filters back", () => { model.ranges.clear(); brushed(); });
     const counted = make("span", { class: "tsr-soft" });
 
